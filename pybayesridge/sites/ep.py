@@ -46,6 +46,10 @@ takes away most of what is left by itself."""
 SOON = 4
 """Sweeps within which that shows; later ones are accelerated as all others."""
 
+SWITCH = 25
+"""Sweeps after which the best is that with the least change of all rows together: where this alone is large, sweeps
+that lead away from the last sites look worse row by row."""
+
 WORSE = 3.0
 """A sweep after which more than this many times the least change is left is undone, and steps are halved."""
 
@@ -95,13 +99,16 @@ def expectation_propagation(
         if change <= tol:
             break
         waiting += 1
-        if of_rows <= least:
+        left = of_rows if sweep <= SWITCH else change
+        if sweep == SWITCH + 1:
+            least, share = np.inf, 1.0
+        if left <= least:
             if waiting == 1:
                 share = min(RECOVERY * share, 1.0)
-            least, best, waiting = of_rows, (sites, swept, variance), 0
+            least, best, waiting = left, (sites, swept, variance), 0
         if sweep == maxiter:
             break
-        if best is None or (of_rows <= WORSE * least and waiting <= PATIENCE):
+        if best is None or (left <= WORSE * least and waiting <= PATIENCE):
             settles = sweep <= SOON and float(sites.precision @ variance) <= FEW * likelihood.n
             if settles and LEADS * widened <= moved <= CLOSE:
                 with suppress(FloatingPointError):

@@ -16,7 +16,7 @@ from pybayesridge.posterior.quantiles import Common
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation, Node
 from pybayesridge.sites.coordinates import Coordinates
-from pybayesridge.sites.integrate import find_ends, integrate
+from pybayesridge.sites.integrate import Plan, Quadrature, find_ends, integrate, planned
 from pybayesridge.sites.leave_one_out import total_log_score
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.nodes import Nodes
@@ -28,6 +28,18 @@ Solver = Literal["ep", "laplace"]
 
 SITE_TOL = 3e-5
 """Accuracy of the approximation at one t2, in posterior standard deviations: EP itself is less accurate by far."""
+
+SITE_TOL_OF_MIXED = 3e-4
+"""The same where values of a further parameter are mixed."""
+
+BEYOND = 2.0
+"""A log density is taken to fall by no more than this from one value to the next."""
+
+ALL = 100.0
+"""Log of a factor by which an integral that all nodes of a plan are used for counts more."""
+
+DOUBLINGS = 5
+"""Most doublings of the nodes of an integral over t2."""
 
 NO_VARIANCE = -1600.0
 """Log of t2 that stands for 0: the root of t2 underflows."""
@@ -43,6 +55,9 @@ PASSES = 4
 
 ROUGH = 1e-2
 """Accuracy of the approximations that locate it."""
+
+FAR = 1.0
+"""Where the most probable value is so far from that for which the penalty was located, both are located again."""
 
 OF_MIXED = 1e-4
 """Least tolerance of the integral over the penalty where values of a further parameter are mixed, which is less
@@ -216,9 +231,10 @@ def fit(
         If the posterior of t2 is improper, or rounding errors outweigh the prior.
     """
 
-    def given(one: Likelihood, near: Nodes | None) -> Nodes:
+    def given(one: Likelihood, near: tuple[Nodes, ...]) -> Nodes:
         density = log_prior(prior, space, one, flat_in)
-        return Nodes(space, one, density, options.solver, SITE_TOL, options.maxiter, near=near)
+        tol = SITE_TOL if likelihood.unknown_shape is None else SITE_TOL_OF_MIXED
+        return Nodes(space, one, density, options.solver, tol, options.maxiter, near=near)
 
     def found(nodes: Nodes, tol: float) -> SitesFit:
         own = replace(options, tol=max(options.tol, tol))
@@ -227,8 +243,9 @@ def fit(
     with one_pool(space.flops):
         try:
             if likelihood.unknown_shape is None:
-                return found(given(likelihood, None), 0.0)
-            return _over_shapes(likelihood, given, found, integrates=find is integrated and space.rank > 0)
+                return found(given(likelihood, ()), 0.0)
+            tol = max(options.tol, OF_MIXED) if find is integrated and space.rank else None
+            return _over_shapes(likelihood, given, found, tol)
         except FloatingPointError as error:
             raise ValueError(
                 "what some rows say outweighs the others by more than double precision resolves: look for rows with "
@@ -238,10 +255,9 @@ def fit(
 
 def _over_shapes(
     likelihood: Likelihood,
-    given: Callable[[Likelihood, Nodes | None], Nodes],
+    given: Callable[[Likelihood, tuple[Nodes, ...]], Nodes],
     found: Callable[[Nodes, float], SitesFit],
-    *,
-    integrates: bool,
+    tol: float | None,
 ) -> SitesFit:
     """The mixture over values of the likelihood's further parameter.
 
@@ -255,35 +271,61 @@ def _over_shapes(
         Nodes for a likelihood with one, started from those for another.
     found : callable
         The fit given the parameter, to some tolerance of the integral over the penalty at the least.
-    integrates : bool
-        Whether that integrates over the penalty.
+    tol : float or None
+        Tolerance of the integral over the penalty; None where it is not integrated out.
     """
     prior = likelihood.unknown_shape
     assert prior is not None
-    near: dict[str, Nodes | None] = {"last": None}
+    family: dict[float, Nodes] = {}
 
     def nodes_of(log_shape: float) -> Nodes:
-        nodes = given(likelihood.of_shape(log_shape), near["last"])
-        near["last"] = nodes
-        return nodes
+        if log_shape not in family:
+            near = sorted(family, key=lambda u: abs(u - log_shape))
+            one = likelihood.of_shape(log_shape)
+            family[log_shape] = given(one, tuple(family[u] for u in near))
+        return family[log_shape]
 
-    top = float(np.clip(likelihood.first_shape(), prior.low, prior.high))
+    start = float(np.clip(likelihood.first_shape(), prior.low, prior.high))
 
     def height(log_shape: float, at: float) -> float:
         return nodes_of(log_shape).at(at, ROUGH).log_evidence + prior(log_shape)
 
+    plan: Plan | None = None
     for _ in range(PASSES):
-        start, at = top, _center(found(nodes_of(top), ROUGH))
-        top, spacing = top_of(partial(height, at=at), start, prior)
-        if abs(top - start) <= spacing:
+        nodes = nodes_of(start)
+        if tol is None:
+            at = _center(found(nodes, ROUGH))
+        else:
+            plan, at = planned(nodes, tol)
+        guess = float(np.clip(likelihood.first_shape(nodes.at(at, ROUGH).mean), prior.low, prior.high))
+        top, spacing = top_of(partial(height, at=at), guess, prior)
+        if abs(top - start) <= max(spacing, FAR):
             break
-    first = found(nodes_of(top), OF_MIXED)
+        start = top
+    if tol is None:
+        first = found(nodes_of(top), OF_MIXED)
+    else:
+        nodes = nodes_of(top)
+        whole = integrate(nodes, tol=tol, maxiter=DOUBLINGS, plan=plan, loss=-ALL)
+        first, plan = _of_quadrature(nodes, whole), whole.plan
     at, fits = first.nodes[0].log_t2, {top: first}
+
+    def lost(log_shape: float) -> float:
+        """By how much the log density has fallen at a value, at the least about: a straight line from those seen."""
+        near = sorted(fits, key=lambda u: abs(u - log_shape))[:2]
+        density = {u: fit.log_evidence + prior(u) for u, fit in fits.items()}
+        loss = [max(density.values()) - density[u] for u in near]
+        return loss[0] + (min(max(loss[0] - loss[1], 0.0), BEYOND) if len(near) > 1 else 0.0)
 
     def evidence(log_shape: float) -> float:
         if log_shape not in fits:
             nodes = nodes_of(log_shape)
-            fits[log_shape] = found(nodes, OF_MIXED) if integrates else _one(nodes, at)
+            if tol is None:
+                fits[log_shape] = _one(nodes, at)
+            else:
+                loss = lost(log_shape)
+                whole = integrate(nodes, tol=tol, maxiter=DOUBLINGS, plan=plan, loss=loss)
+                fits[log_shape] = _of_quadrature(nodes, whole)
         return fits[log_shape].log_evidence
 
     grid = integrate_shape(evidence, prior, top, spacing)
@@ -370,7 +412,10 @@ def _one(
 
 def integrated(nodes: Nodes, options: SitesOptions) -> SitesFit:
     """The integral over t2."""
-    found = integrate(nodes, tol=options.tol, maxiter=5)
+    return _of_quadrature(nodes, integrate(nodes, tol=options.tol, maxiter=DOUBLINGS))
+
+
+def _of_quadrature(nodes: Nodes, found: Quadrature) -> SitesFit:
     return SitesFit(
         space=nodes.space,
         likelihood=nodes.likelihood,

@@ -77,6 +77,32 @@ ENOUGH = 2.0
 """So much of the rate of fall comes from the evidence where all that is asked for exists in any case."""
 
 
+PLANNED, LEAST_PLANNED, ENDS = 8.0, 4.0, 10.0
+"""Of the rule of a similar density, nodes at which this, or its products with moments, has fallen by this much in
+logarithm are left out, but for one; where the whole integral counts less they are left out earlier, to here. Errors
+up to so many times the weight of the ends are then accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The rule of a density, for densities that are much like it.
+
+    Attributes
+    ----------
+    rule : Rule
+    relative : (K,) array
+        Log density at its nodes, or of its products with moments if larger, relative to the largest.
+    sketch : Sketch
+    fall : float
+        Rate at which the density falls in the end; there is no separation.
+    """
+
+    rule: Rule
+    relative: FloatArray
+    sketch: Sketch
+    fall: float
+
+
 @dataclass(frozen=True, slots=True)
 class Quadrature:
     """Nodes and weights of the posterior of log t2.
@@ -102,6 +128,8 @@ class Quadrature:
         The columns separate the responses, completely or in part, and `fall` is what follows from that.
     converged : bool
         Whether the rule's error is within the tolerance.
+    plan : Plan or None
+        For similar densities; None where the responses are separated.
     """
 
     log_t2: FloatArray
@@ -113,9 +141,12 @@ class Quadrature:
     fall: float
     separated: bool
     converged: bool
+    plan: Plan | None = None
 
 
-def integrate(nodes: Nodes, *, tol: float, maxiter: int) -> Quadrature:
+def integrate(
+    nodes: Nodes, *, tol: float, maxiter: int, plan: Plan | None = None, loss: float = 0.0
+) -> Quadrature:
     """Integrate the posterior of log t2.
 
     Parameters
@@ -125,12 +156,18 @@ def integrate(nodes: Nodes, *, tol: float, maxiter: int) -> Quadrature:
         Largest estimated error accepted.
     maxiter : int
         Most doublings of the nodes.
+    plan : Plan or None
+        The rule of a similar density, which is tried first.
+    loss : float
+        Log of the factor by which the whole integral counts less than that one.
 
     Raises
     ------
     ValueError
         If the posterior is improper.
     """
+    if plan is not None and (similar := _by_plan(nodes, plan, tol, loss)) is not None:
+        return similar
     limit = find_ends(nodes, max(SKETCHED, nodes.tol))
     sketch = sketched(nodes)
     nodes.strip()
@@ -159,6 +196,57 @@ def integrate(nodes: Nodes, *, tol: float, maxiter: int) -> Quadrature:
         fall=fall,
         separated=limit is not None,
         converged=error <= tol and all(_settled(node, w) for node, w in zip(found, of_nodes.tolist(), strict=True)),
+        plan=None if limit is not None else Plan(rule, _relative(rule.nodes, density, fall), sketch, fall),
+    )
+
+
+def planned(nodes: Nodes, tol: float) -> tuple[Plan | None, float]:
+    """A plan by nodes of little accuracy, None where the responses are separated; and the middle of the density."""
+    limit = find_ends(nodes, max(SKETCHED, nodes.tol))
+    sketch = sketched(nodes)
+    if limit is not None:
+        return None, sketch.center
+    rise, fall = nodes.prior.a, -nodes.slope(nodes.log_t2[-1])
+    count, shape = _first_rule(sketch, rise, fall, tol)
+    rule = sketch.rule(count, shape, rise, fall)
+    return Plan(rule, _relative(rule.nodes, sketch.density(rule.nodes), fall), sketch, fall), sketch.center
+
+
+def _relative(l: FloatArray, density: FloatArray, fall: float) -> FloatArray:
+    """The largest of a log density (K,) and its products with moments that exist, each relative to its top."""
+    products = [density + order * l for order in ORDERS if order == 0.0 or fall - order > FALLS]
+    out: FloatArray = np.max([each - each.max() for each in products], axis=0)
+    return out
+
+
+def _by_plan(nodes: Nodes, plan: Plan, tol: float, loss: float) -> Quadrature | None:
+    """The integral by the nodes of a plan that matter; None where the density asks for others."""
+    rule, drop = plan.rule, max(PLANNED - loss, LEAST_PLANNED)
+    high = np.flatnonzero(plan.relative > -drop)
+    first, last = max(int(high[0]) - 1, 0), min(int(high[-1]) + 1, rule.nodes.size - 1)
+    own = slice(first, last + 1)
+    start = int((rule.node == 0).sum()) - 1
+    l, log_factor = rule.nodes[own], rule.log_factor[start : start + rule.nodes.size][own]
+    part = Rule(l, l, np.arange(l.size), log_factor)
+    found = _solved(nodes, plan.sketch, l)
+    density = np.array([node.log_evidence for node in found]) + nodes.prior.values(l)
+    log_integral, weight = _weights(part, density)
+    error = _error(part, weight, [_squashed(node) for node in found]) + float(np.finfo(float).eps)
+    most = float(np.exp(1.0 - min(drop, DROP)))
+    cut = (first > 0 and weight[0] > most) or (last < rule.nodes.size - 1 and weight[-1] > most)
+    if cut or error > max(tol, ENDS * most) or not all(map(_settled, found, weight.tolist())):
+        return None
+    return Quadrature(
+        log_t2=l,
+        weight=weight,
+        nodes=tuple(replace(node, start=None) for node in found),
+        mean=float(weight @ l),
+        log_integral=log_integral,
+        error=error,
+        fall=plan.fall,
+        separated=False,
+        converged=True,
+        plan=Plan(part, _relative(l, density, plan.fall), plan.sketch, plan.fall),
     )
 
 

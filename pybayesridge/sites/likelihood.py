@@ -76,8 +76,8 @@ class RowSites(ABC):
         """The same likelihood with a value of its further parameter; itself where it has none."""
         return self
 
-    def first_shape(self) -> float:
-        """A guess of the log of the further parameter."""
+    def first_shape(self, eta: FloatArray | None = None) -> float:
+        """A guess of the log of the further parameter, where the linear predictors are `eta` (n,) if these are given."""
         return 0.0
 
     def guessed(self) -> Self:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.coordinates import Coordinates
 from pybayesridge.sites.ep import expectation_propagation
@@ -35,6 +35,9 @@ ENOUGH, OF_NEAR = 6, 0.1
 """With so many nodes of their own others need none of another shape, and the least error that those are taken to
 have."""
 
+ACROSS, MOST_ACROSS = 3, 8.0
+"""So many values of the further parameter are extrapolated from, if their errors grow by no more than this."""
+
 LAPLACE = 0.003
 """Accuracy of Laplace's mode relative to that of EP's moments: its evidence is not stationary in the curvature."""
 
@@ -51,8 +54,8 @@ class Nodes:
     solver : {"ep", "laplace"}
     tol, maxiter : float, int
         Of the solver.
-    near : Nodes or None
-        Of another value of the likelihood's further parameter, from which these start.
+    near : tuple of Nodes
+        Of other values of the likelihood's further parameter, the nearest first, from which these start.
     """
 
     space: Coordinates
@@ -63,7 +66,8 @@ class Nodes:
     maxiter: int
     log_t2: list[float] = field(default_factory=list)
     found: list[Approximation] = field(default_factory=list)
-    near: Nodes | None = None
+    near: tuple[Nodes, ...] = ()
+    missed: dict[float, AnyArray] = field(default_factory=dict)
 
     def at(self, log_t2: float, tol: float | None = None) -> Approximation:
         """The approximation at `log_t2`, solved to `tol` at least, by default to that of all."""
@@ -86,19 +90,55 @@ class Nodes:
 
     def _solved(self, log_t2: float, tol: float) -> Approximation:
         of, most = (self.space, self.likelihood, log_t2), self.maxiter
+        across = self._across(log_t2)
+        first = None if across is None else across + self._missed_nearby(log_t2)
         if self.solver == "laplace":
-            out = laplace(*of, self._mode_nearby(log_t2), tol=LAPLACE * tol, maxiter=most)
+            mode = self._mode_nearby(log_t2) if first is None else first
+            out = laplace(*of, mode, tol=LAPLACE * tol, maxiter=most)
         else:
-            out = expectation_propagation(*of, self._sites_nearby(log_t2), tol=tol, maxiter=most)
+            sites = self._sites_nearby(log_t2) if first is None else _expanded(first)
+            out = expectation_propagation(*of, sites, tol=tol, maxiter=most)
+        if across is not None:
+            self.missed[log_t2] = self._starting(out) - across
         return replace(out, log_shape=self.likelihood.log_shape)
+
+    def _starting(self, node: Approximation) -> AnyArray:
+        """What others start from."""
+        out = node.center if self.solver == "laplace" else node.start
+        assert out is not None
+        return out
+
+    def _across(self, log_t2: float) -> AnyArray | None:
+        """What those of other values of the further parameter have at the same t2, extrapolated to this one."""
+        there = [(nodes.likelihood.log_shape, nodes.found[i]) for nodes in self.near for i in nodes.same(log_t2)]
+        there = there[:ACROSS]
+        if not there:
+            return None
+        weights = _lagrange(np.array([u for u, _ in there]), self.likelihood.log_shape)
+        if np.abs(weights).sum() > MOST_ACROSS:
+            there, weights = there[:1], np.ones(1)
+        out: AnyArray = sum(w * self._starting(node) for w, (_, node) in zip(weights.tolist(), there, strict=True))
+        return out
+
+    def same(self, log_t2: float) -> list[int]:
+        """The position of the node at a value of log t2, if there is one."""
+        place = bisect_left(self.log_t2, log_t2 - SAME)
+        there = place < len(self.log_t2) and abs(self.log_t2[place] - log_t2) <= SAME
+        return [place] if there else []
+
+    def _missed_nearby(self, log_t2: float) -> AnyArray | float:
+        """By how much such a start was wrong at the nearest t2."""
+        if not self.missed:
+            return 0.0
+        return self.missed[min(self.missed, key=lambda l: abs(l - log_t2))]
 
     def _known(self) -> tuple[FloatArray, list[Approximation], FloatArray]:
         """Places, approximations there, and their errors: of these nodes, and of those near while these are few."""
         where, found = self.log_t2, self.found
         error = [node.change for node in found]
-        if self.near is not None and len(found) < ENOUGH:
-            where, found = where + self.near.log_t2, found + self.near.found
-            error += [max(node.change, OF_NEAR) for node in self.near.found]
+        if self.near and len(found) < ENOUGH:
+            where, found = where + self.near[0].log_t2, found + self.near[0].found
+            error += [max(node.change, OF_NEAR) for node in self.near[0].found]
         return np.array(where), found, np.array(error)
 
     def _approach(self, log_t2: float) -> None:
@@ -146,6 +186,12 @@ class Nodes:
         lowest, highest = (each.reduce([start[0] for start in starts]) for each in (np.minimum, np.maximum))
         precision = np.exp(np.clip(log, lowest - slack, highest + slack))
         return Sites(precision, shift * np.sqrt(precision))
+
+
+def _expanded(start: AnyArray) -> Sites:
+    """The sites that :func:`pybayesridge.sites.ep.compact` makes small."""
+    precision = np.exp(start[0].astype(np.float64))
+    return Sites(precision, start[1] * np.sqrt(precision))
 
 
 def _neighbours(where: FloatArray, error: FloatArray, log_t2: float) -> tuple[IntArray, FloatArray]:

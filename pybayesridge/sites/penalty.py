@@ -13,7 +13,7 @@ from pybayesridge.sites.approximation import Node
 from pybayesridge.sites.fit import EXISTS, SitesFit
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import LogPrior
-from pybayesridge.sites.shape import ShapeGrid
+from pybayesridge.sites.shape import ShapeGrid, tail_rates
 
 FINE = 4001
 """Points of the interpolated density."""
@@ -100,7 +100,7 @@ def _normalised(fine: FloatArray, density: FloatArray, rise: float, fall: float)
 
 def shape_posterior(grid: ShapeGrid) -> PenaltyDistribution:
     """The posterior of the log of a further parameter of the likelihood."""
-    return interpolated(grid.u, grid.log_density, grid.prior.a, grid.prior.b)
+    return interpolated(grid.u, grid.log_density, *tail_rates(grid))
 
 
 def mean_of_t2(fit: SitesFit) -> float:

@@ -2,8 +2,8 @@
 
 With u the log of the shape, such as a dispersion, the posterior is a mixture over values of u of the posteriors given
 u, each integrated over the penalty or at one penalty, with weights proportional to the prior density of u times the
-evidence given u. The trapezoidal rule in u converges geometrically; its error with spacing h is about the square, or
-a higher power, of that with 2h, which follows from the same nodes.
+evidence given u. The trapezoidal rule in u converges geometrically. Its error is seen where the log of the evidence,
+which is smooth, is interpolated between the nodes; what that leaves out is seen where every second node is left out.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.integrate import trapezoid
+from scipy.interpolate import CubicSpline
 from scipy.special import betaln
 
 from pybayesridge._types import FloatArray, IntArray
 
-DROP = 7.5
-"""Values of u whose log density is lower than the largest by this are left out: the tail beyond is about e^-DROP."""
+DROP = 6.5
+"""Values of u whose log density is lower than the largest by this are left out: in the tail beyond, the log of
+the evidence goes on as a parabola."""
 
 FLAT = 1e-3
 """Where the evidence changes by less from one value to the next, the tail of the posterior is that of the prior."""
@@ -25,8 +28,12 @@ FLAT = 1e-3
 TWICE = 2
 """So often in a row."""
 
-SPREAD = 1.0
-"""First spacing, in standard deviations of u by the curvature at the top."""
+SPREAD = 1.4
+"""First spacing, in standard deviations of u by the curvature at the top: the rule's error for a normal density is
+``2 exp(-2 pi^2 / 1.4^2)``, which is 1e-4."""
+
+NARROWEST = 1e-4
+"""Smallest first spacing."""
 
 WIDEST = 1.0
 """Largest spacing: the prior's tails are exponentials."""
@@ -38,10 +45,20 @@ ACCURACY = 1e-3
 """Estimated error of the integral over u, relative, that counts as none."""
 
 CLOSE = 0.25
-"""The top is located to this part of a standard deviation: it only places the nodes."""
+"""Steps of the search for the top are not made shorter than this: on such a scale the evidence is a parabola."""
 
-TRIAL, STEPS = 1.0, 80
-"""Steps of the search for the top, and how many there are at the most."""
+LONGEST, STEPS = 2.0, 80
+"""Longest step of the search for the top, and how many there are at the most."""
+
+TAIL, MOST = 40.0, 1e6
+"""Tails are summed up to where they have fallen by this in logarithm, and over so many nodes at the most."""
+
+HIGHEST = 50.0
+"""Logs of interpolated densities relative to the highest node end here: such an interpolation is useless."""
+
+FINE, HALF = 32, 16.0
+"""Points between two nodes at which the interpolated density is summed up, and by how much the error of the
+interpolation falls where the spacing is halved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +79,12 @@ class ShapePrior:
 
     def __call__(self, u: float) -> float:
         """Log density of u."""
-        return float(self.a * u - (self.a + self.b) * np.logaddexp(0.0, u) - betaln(self.a, self.b))
+        return float(self.values(np.array(u)))
+
+    def values(self, u: FloatArray) -> FloatArray:
+        """Log densities of values of u."""
+        out: FloatArray = self.a * u - (self.a + self.b) * np.logaddexp(0.0, u) - betaln(self.a, self.b)
+        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +119,23 @@ class ShapeGrid:
     which: IntArray
 
     @property
+    def evidence(self) -> FloatArray:
+        """Log evidence at the nodes, (S,)."""
+        return self.log_density - self.prior.values(self.u)
+
+    @property
     def mean(self) -> float:
         """Posterior mean of u."""
         return float(self.weight @ self.u)
 
 
-def top_of(height: Callable[[float], float], start: float, prior: ShapePrior) -> tuple[float, float]:
+def top_of(
+    height: Callable[[float], float], start: float, prior: ShapePrior, step: float = CLOSE
+) -> tuple[float, float]:
     """The place of the largest value of a smooth function of u near `start`, and the spacing that it asks for.
 
-    Steps double while the function rises, and are halved where it falls; then a parabola.
+    Steps double while the function rises, and are halved where it falls on both sides, until they are about as long
+    as its width; then a parabola.
     """
     known: dict[float, float] = {}
 
@@ -114,19 +144,21 @@ def top_of(height: Callable[[float], float], start: float, prior: ShapePrior) ->
             known[u] = height(u)
         return known[u]
 
-    middle, step = float(np.clip(start, prior.low, prior.high)), TRIAL
+    middle = float(np.clip(start, prior.low, prior.high))
     for _ in range(STEPS):
         below, above = max(middle - step, prior.low), min(middle + step, prior.high)
         best = max((below, middle, above), key=at)
         if best != middle:
-            middle = best
+            middle, step = best, min(2.0 * step, LONGEST)
             continue
         bend = _bend(below, middle, above, at)
         sd = 1.0 / np.sqrt(bend) if bend > 0 else np.inf
-        if step <= max(sd, CLOSE) or step <= CLOSE * TRIAL / 4:
+        if step <= max(sd, CLOSE):
             break
         step *= 0.5
-    return middle, float(np.clip(SPREAD * sd, CLOSE / 4, WIDEST))
+    if bend > 0:
+        middle += float(np.clip((at(above) - at(below)) / (2.0 * step * bend), -0.5 * step, 0.5 * step))
+    return middle, float(np.clip(SPREAD * sd, NARROWEST, WIDEST))
 
 
 def _bend(below: float, middle: float, above: float, at: Callable[[float], float]) -> float:
@@ -179,42 +211,91 @@ def _extend(
 
     highest = density(0)
     for sign in (1, -1):
-        i, flat = 0, 0
+        i, flat, last = 0, 0, density(0)
         while prior.low < top + unit * (i + sign * stride) < prior.high and flat < TWICE:
             before, i = found[i], i + sign * stride
             value = density(i)
             highest = max(highest, value)
             # Once may be an accident, on either side of the top.
             flat = flat + 1 if abs(found[i] - before) < FLAT else 0
-            if value < highest - DROP:
+            # A concave function is lower than the straight line beyond.
+            if min(value, 2.0 * value - last) < highest - DROP:
                 break
+            last = value
 
 
 def _rule(u: FloatArray, evidence: FloatArray, prior: ShapePrior) -> ShapeGrid:
-    """The trapezoidal rule, whose tails beyond the end nodes are those of the prior."""
+    """The trapezoidal rule, beyond whose end nodes the density goes on as exponentials."""
     spacing = float(u[1] - u[0]) if u.size > 1 else 1.0
-    log_density = evidence + np.array([prior(each) for each in u.tolist()])
-    # Beyond the ends nodes would have the evidence of the last: geometric series, every second term of them a node's
-    # own parity.
-    own, others = np.ones(u.size), np.zeros(u.size)
-    for end, rate in ((0, prior.a), (-1, prior.b)):
-        ratio = np.exp(-rate * spacing)
-        own[end] += ratio**2 / (1.0 - ratio**2)
-        others[end] += ratio / (1.0 - ratio**2)
+    log_density = evidence + prior.values(u)
+    own = np.ones(u.size)
+    for end, way in ((0, -1.0), (-1, 1.0)):
+        own[end] += _tail(u, evidence, prior, way, spacing).sum()
     top = log_density.max()
-    mass = np.exp(log_density - top)
-    total = float(mass @ (own + others))
-    weight = mass * (own + others) / total
-    # The nodes of either parity alone are the rule with twice the spacing.
-    sign = np.where(np.arange(u.size) % 2 == 0, 1.0, -1.0)
-    coarse = abs(float(sign @ (mass * (own - others)))) / total
+    mass = np.exp(log_density - top) * own
+    total = float(mass.sum())
+    error = _error_of_rule(u, evidence, prior, log_density, float(mass.sum() * spacing))
     return ShapeGrid(
         u=u,
         log_density=log_density,
-        weight=weight,
+        weight=mass / total,
         log_integral=float(top + np.log(spacing * total)),
-        error=coarse**2,
-        converged=coarse**2 <= ACCURACY,
+        error=error,
+        converged=error <= ACCURACY,
         prior=prior,
         which=np.empty(0, dtype=np.intp),
     )
+
+
+def _tail(u: FloatArray, evidence: FloatArray, prior: ShapePrior, way: float, spacing: float) -> FloatArray:
+    """The density at places `spacing` apart beyond the last node upwards, or the first downwards, relative to it.
+
+    The log evidence goes on as a parabola where it falls, and else as it is at the end.
+    """
+    end = -1 if way > 0 else 0
+    rate = bend = 0.0
+    if u.size > 2:
+        curve = CubicSpline(u, evidence)
+        rate = max(-way * float(curve(u[end], 1)), 0.0)
+        bend = max(-float(curve(u[end], 2)), 0.0)
+        if rate * abs(u[1] - u[0]) < FLAT:
+            rate = bend = 0.0
+    reach = TAIL / (rate + (prior.b if way > 0 else prior.a))
+    away = spacing * np.arange(1, 2 + int(min(reach / spacing, MOST)))
+    change = prior.values(u[end] + way * away) - prior(float(u[end]))
+    out: FloatArray = np.exp(change - rate * away - 0.5 * bend * away**2)
+    return out
+
+
+def tail_rates(grid: ShapeGrid) -> tuple[float, float]:
+    """Rates of exponentials that have the mass of the tails below the first and above the last node."""
+    below, above = (1.0 / _mass_of_tail(grid.u, grid.evidence, grid.prior, way) for way in (-1.0, 1.0))
+    return below, above
+
+
+def _mass_of_tail(u: FloatArray, evidence: FloatArray, prior: ShapePrior, way: float) -> float:
+    """The integral of the density beyond an end relative to the density there."""
+    step = (float(u[1] - u[0]) if u.size > 1 else 1.0) / FINE
+    return step * (0.5 + float(_tail(u, evidence, prior, way, step).sum()))
+
+
+def _error_of_rule(
+    u: FloatArray, evidence: FloatArray, prior: ShapePrior, log_density: FloatArray, integral: float
+) -> float:
+    """Estimated relative error of the rule's `integral` of the density relative to its highest node."""
+    if u.size < 3:
+        return np.inf
+    top, fine = float(log_density.max()), np.linspace(u[0], u[-1], FINE * (u.size - 1) + 1)
+    tails = np.exp(log_density[0] - top) * _mass_of_tail(u, evidence, prior, -1.0)
+    tails += np.exp(log_density[-1] - top) * _mass_of_tail(u, evidence, prior, 1.0)
+
+    def between(keep: IntArray) -> FloatArray:
+        out: FloatArray = np.exp(np.minimum(CubicSpline(u[keep], evidence[keep])(fine) + prior.values(fine) - top, HIGHEST))
+        return out
+
+    whole = between(np.arange(u.size))
+    coarse = between(np.unique(np.r_[np.arange(0, u.size, 2), u.size - 1]))
+    step = fine[1] - fine[0]
+    inside = float(trapezoid(whole, dx=step))
+    missed = float(trapezoid(np.abs(whole - coarse), dx=step)) / HALF
+    return (abs(inside + tails - integral) + missed) / integral

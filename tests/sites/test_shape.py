@@ -1,0 +1,76 @@
+"""The integral over a further parameter of the likelihood, and the penalty's rules shared by its values."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from pybayesridge import BayesRidge
+from pybayesridge.sites import integrate
+from pybayesridge.sites.penalty import shape_posterior
+from pybayesridge.sites.shape import ACCURACY, ShapePrior, integrate_shape, top_of
+
+PRIOR = ShapePrior()
+
+OF_MEAN = 2e-3
+"""Error of the mean of u, in standard deviations: the rule has spacings of 1.4 of these."""
+
+OF_TAILS = 2e-3
+"""Error of probabilities between the nodes."""
+
+SHARED = 2e-3
+"""Rules of the penalty that are shared and ones of its own for each value, in standard deviations."""
+
+
+def _normal(center, sd):
+    return lambda u: -0.5 * ((u - center) / sd) ** 2
+
+
+def _skewed(center, sd):
+    return lambda u: 3.0 * (u - center) / sd - 3.0 * np.exp(min((u - center) / sd, 600.0))
+
+
+@pytest.mark.parametrize("evidence", [_normal, _skewed])
+@pytest.mark.parametrize("center", [-6.0, -0.7, 1.0])
+@pytest.mark.parametrize("sd", [0.03, 0.3, 1.5])
+def test_integrals_of_normal_and_skewed_evidence(evidence, center, sd):
+    height, seen = evidence(center, sd), []
+
+    def counted(u):
+        seen.append(u)
+        return float(height(u))
+
+    grid = integrate_shape(counted, PRIOR, *top_of(lambda u: height(u) + PRIOR(u), -1.0, PRIOR))
+    places = np.linspace(center - 14 * sd, center + 9 * sd, 4001)
+    density = np.exp([height(u) + PRIOR(u) - grid.log_density.max() for u in places])
+    mass = density / density.sum()
+    mean = mass @ places
+    whole = np.log(density.sum() * (places[1] - places[0])) + grid.log_density.max()
+    assert grid.converged
+    assert grid.log_integral == pytest.approx(whole, abs=ACCURACY)
+    assert abs(grid.mean - mean) < OF_MEAN * np.sqrt(mass @ (places - mean) ** 2)
+    quantiles = shape_posterior(grid).quantiles(np.array([0.025, 0.5, 0.975]))
+    below = np.interp(quantiles, places + 0.5 * (places[1] - places[0]), mass.cumsum())
+    np.testing.assert_allclose(below, [0.025, 0.5, 0.975], atol=OF_TAILS)
+    assert sd > 0.1 or evidence is _skewed or len(seen) <= 7
+
+
+def test_tails_are_those_of_the_prior_where_the_evidence_is_constant():
+    grid = integrate_shape(lambda _: 0.0, PRIOR, 0.0, 1.0)
+    assert grid.log_integral == pytest.approx(0.0, abs=1e-6)
+    below = quad(lambda u: np.exp(PRIOR(u)), -60.0, -4.0)[0]
+    assert shape_posterior(grid).quantiles(np.array([below])) == pytest.approx(-4.0, abs=0.02)
+
+
+@pytest.mark.parametrize("method", ["ep", "laplace"])
+def test_rules_of_the_penalty_are_shared(method, monkeypatch):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(80, 4))
+    y = rng.poisson(np.exp(1.0 + 0.4 * x[:, 0]) * rng.gamma(2.0, 0.5, 80))
+    model = BayesRidge(y, x, family="negative-binomial")
+    shared = model.fit(method)
+    monkeypatch.setattr(integrate, "_by_plan", lambda *_: None)
+    own = model.fit(method)
+    assert shared.n_iter < own.n_iter
+    np.testing.assert_allclose((shared.params - own.params) / own.bse, 0, atol=SHARED)
+    np.testing.assert_allclose(shared.bse, own.bse, rtol=SHARED)
+    assert shared.log_evidence == pytest.approx(own.log_evidence, abs=SHARED)
