@@ -177,10 +177,7 @@ def page(found: dict[str, Any]) -> str:
             [
                 name,
                 f"{each['seconds']:.2f} s",
-                *(
-                    f"{each[one]:.1f}" if one in each else "–"
-                    for one in TIMED
-                ),
+                *(f"{each[one]:.1f}" if one in each else "–" for one in TIMED),
             ]
             for name, each in found["time"].items()
         ]

@@ -77,10 +77,14 @@ class NegativeBinomial(Poisson):
         """The likelihood for a dispersion."""
         return replace(self, log_alpha=log_shape)
 
-    def first_shape(self, eta: FloatArray | None = None) -> float:
-        """The log of the dispersion that the counts' variance suggests; without `eta` they all have the overall rate."""
+    def first_shape(self) -> float:
+        """The log of the dispersion that the counts' own variance suggests, if they all had the overall rate."""
         rate = float(self.copies @ self.counts) / float(self.copies @ self.exposure)
-        mean = self.exposure * (rate if eta is None else np.exp(np.minimum(eta, HIGHEST)))
+        return self.shape_near(np.full(self.n, np.log(rate)))
+
+    def shape_near(self, eta: FloatArray) -> float:
+        """The same for linear predictors (n,)."""
+        mean = self.exposure * np.exp(np.minimum(eta, HIGHEST))
         beyond = self.copies @ ((self.counts - mean) ** 2 - mean)
         return float(np.log(np.clip(beyond / (self.copies @ mean**2), *FIRST)))
 

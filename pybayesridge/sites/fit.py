@@ -297,7 +297,7 @@ def _over_shapes(
             at = _center(found(nodes, ROUGH))
         else:
             plan, at = planned(nodes, tol)
-        guess = float(np.clip(likelihood.first_shape(nodes.at(at, ROUGH).mean), prior.low, prior.high))
+        guess = float(np.clip(likelihood.shape_near(nodes.at(at, ROUGH).mean), prior.low, prior.high))
         top, spacing = top_of(partial(height, at=at), guess, prior)
         if abs(top - start) <= max(spacing, FAR):
             break

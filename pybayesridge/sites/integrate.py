@@ -144,9 +144,7 @@ class Quadrature:
     plan: Plan | None = None
 
 
-def integrate(
-    nodes: Nodes, *, tol: float, maxiter: int, plan: Plan | None = None, loss: float = 0.0
-) -> Quadrature:
+def integrate(nodes: Nodes, *, tol: float, maxiter: int, plan: Plan | None = None, loss: float = 0.0) -> Quadrature:
     """Integrate the posterior of log t2.
 
     Parameters

@@ -76,9 +76,13 @@ class RowSites(ABC):
         """The same likelihood with a value of its further parameter; itself where it has none."""
         return self
 
-    def first_shape(self, eta: FloatArray | None = None) -> float:
-        """A guess of the log of the further parameter, where the linear predictors are `eta` (n,) if these are given."""
+    def first_shape(self) -> float:
+        """A guess of the log of the further parameter."""
         return 0.0
+
+    def shape_near(self, eta: FloatArray) -> float:
+        """A guess of it where the linear predictors are about `eta` (n,)."""
+        return self.first_shape()
 
     def guessed(self) -> Self:
         """The likelihood, with a guess of the further parameter where that is unknown."""

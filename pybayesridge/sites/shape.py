@@ -290,7 +290,9 @@ def _error_of_rule(
     tails += np.exp(log_density[-1] - top) * _mass_of_tail(u, evidence, prior, 1.0)
 
     def between(keep: IntArray) -> FloatArray:
-        out: FloatArray = np.exp(np.minimum(CubicSpline(u[keep], evidence[keep])(fine) + prior.values(fine) - top, HIGHEST))
+        out: FloatArray = np.exp(
+            np.minimum(CubicSpline(u[keep], evidence[keep])(fine) + prior.values(fine) - top, HIGHEST)
+        )
         return out
 
     whole = between(np.arange(u.size))
