@@ -7,8 +7,8 @@ With v the standardised row, the coordinates of a row are ``c = [z z_root, v rig
 
 root_i being the m rows of ``node_root`` from (i - 1) m + 1 on. These are linear predictors: probabilities are their
 logistic or normal distribution function, rates their exponentials. Their posterior means and covariance over all
-nodes, among them those whose weight is too small for quantiles, are ``center`` and ``covariance``. Of counts with a dispersion each node has its log
-as ``log_shape``.
+nodes, among them those whose weight is too small for quantiles, are ``center`` and ``covariance``. Of counts with a
+dispersion each node has its log as ``log_shape``.
 """
 
 from __future__ import annotations
