@@ -22,11 +22,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.binomial.augmentation import LEAST_WEIGHT, Augmented, AugmentedProblem
+from pybayesridge.binomial.augmentation import LEAST_WEIGHT, Augmented, AugmentedProblem, problem_given
 from pybayesridge.binomial.kept import Kept, State
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import Weighted
+from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.sampler import Progress, Walk, later
 from pybayesridge.selection.starts import Start
 
@@ -159,13 +160,20 @@ class BinaryWalk(Walk):
         about = self.about
         if about.count == 0:
             return
-        if self.expansion is not None and about.taken < LEAST_TAKEN * about.proposed:
-            self.expansion = None
-        else:
-            first, second = self.source.likelihood.derivatives(about.total / about.count)
-            weight = np.maximum(second, LEAST_WEIGHT * self.source.likelihood.trials)
-            self.expansion = Augmented(weight, first + weight * about.total / about.count)
+        useless = self.expansion is not None and about.taken < LEAST_TAKEN * about.proposed
+        self.expansion = None if useless else self._expanded()
         self.about = Average(np.zeros(about.total.size))
+
+    def _expanded(self) -> Augmented:
+        """The expansion of the likelihood about the mean of the linear predictors."""
+        mean, likelihood = self.about.total / self.about.count, self.source.likelihood
+        first, second = likelihood.derivatives(mean)
+        weight = np.maximum(second, LEAST_WEIGHT * likelihood.trials)
+        return Augmented(weight, first + weight * mean)
+
+    def _neighbours(self) -> Problem:
+        """With the likelihood expanded: near enough for an error."""
+        return problem_given(self.source, self._expanded()) if self.about.count else self.problem
 
     def _renew(self) -> None:
         """Draw the auxiliary variables of all walkers anew."""

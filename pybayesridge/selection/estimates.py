@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.selection.light import Sums
 from pybayesridge.selection.problem import Units
+from pybayesridge.selection.unseen import Unseen
 
 KEPT = 3
 """Stretches that count, the last ones: each is as long as all before it times `GROWTH` less one, so that they leave
@@ -31,9 +32,6 @@ it."""
 
 STEPS_OF_A_DRAW = 16
 """A walk is not worth more independent draws than there are so many of its steps, whatever passes average."""
-
-UNSEEN = 10.0
-"""States that no walker has seen may be so many standard deviations from those that were."""
 
 TINY = 1e-300
 
@@ -108,15 +106,12 @@ class Tallies:
         Units that all passes look at, of all stretches; at the others only full passes do.
     columns : (d + k,) bool array
         Their columns, and those that are always in.
-    open : (G,) bool array
-        Units whose prior inclusion probability is not 0 or 1.
     """
 
-    __slots__ = ("columns", "fixed", "n_walkers", "open", "stretches", "units", "watched")
+    __slots__ = ("columns", "fixed", "n_walkers", "stretches", "units", "watched")
 
-    def __init__(self, n_walkers: int, units: Units, fixed: int, odds: FloatArray | None = None) -> None:
+    def __init__(self, n_walkers: int, units: Units, fixed: int) -> None:
         self.n_walkers, self.units, self.fixed = n_walkers, units, fixed
-        self.open: BoolArray = np.ones(units.n, dtype=bool) if odds is None else np.isfinite(odds)
         self.stretches: list[list[Sums]] = []
         self.watched = np.ones(units.n, dtype=bool)
         self.columns = np.ones(units.of_column.size + fixed, dtype=bool)
@@ -160,8 +155,7 @@ def _of_walkers(tallies: Tallies, name: str, walked: FloatArray) -> FloatArray:
 def estimate(tallies: Tallies, between: int, sizes: IntArray, within_log_g: float) -> Estimate:
     """Pool all walkers, and compare them.
 
-    Differences between walkers say nothing of states that none of them has seen. These have a probability of about 1
-    / N if the walks are worth N independent draws: errors are at least what such states can do.
+    Differences between walkers say nothing of states that none of them has seen: see :func:`with_unseen`.
 
     `between`: steps between passes. `sizes`, `within_log_g`: the numbers of units in, and the variance of log g, over
     the states.
@@ -190,36 +184,42 @@ def estimate(tallies: Tallies, between: int, sizes: IntArray, within_log_g: floa
     ratio += [np.array([error**2 / of]) for of, error in ((within_size, own_size_se), (within_log_g, log_g_se)) if of]
     worst = float(np.max(np.concatenate(ratio), initial=TINY))
     unseen = max(worst, STEPS_OF_A_DRAW / (passes * between))
-    per_state = min(unseen, 1.0)
-    prob = np.clip(prob, 0.0, 1.0)
-    # Units that are often in and often out are known by that. Others, which all passes found unlikely, or likely, may
-    # well be less so in states that were not seen: such a state may lack any unit that is in, and it may have any of
-    # those that are out, but only about as many as there are in.
-    visits = np.where(central, 0.0, passes * np.minimum(prob, 1.0 - prob))
-    other = np.where(prob > 0.5, 1.0, min((1.0 + float(prob.sum())) / prob.size, 1.0))
-    beyond = per_state * np.maximum(np.minimum(np.sqrt(visits), 1.0), other) * (tallies.open & ~central)
-    se = np.hypot(se, beyond)
-    inside = np.append(prob[tallies.units.of_column], np.ones(tallies.fixed))[known]
-    apart = variance[known] * (UNSEEN**2 + UNSEEN * np.minimum(1.0 / inside, passes))
-    sd_se = np.zeros(sd.size)
-    sd_se[known] = np.hypot(variance_se[known], per_state * apart) / (2.0 * sd[known])
-    mean_se[known] = np.hypot(mean_se[known], per_state * np.sqrt(apart))
-    size_se = max(size_se, float(beyond.max(initial=0.0)))
-    widths = tallies.units.sizes
-    columns_se = max(float(_pooled(prob_of @ widths, share)[1]), float((beyond * widths).max(initial=0.0)))
-    # The columns of a unit that is in, on average.
-    width = float(prob @ widths) / max(float(prob.sum()), TINY)
-    size_unseen = per_state * UNSEEN * np.sqrt(within_size)
+    sd_se = np.divide(variance_se, 2.0 * sd, out=np.zeros(sd.size), where=known)
     errors = Errors(
         mean=heavy * mean_se,
         sd=heavy * sd_se,
-        size=heavy * float(np.hypot(size_se, size_unseen)),
-        log_g=heavy * float(np.hypot(log_g_se, per_state * UNSEEN * np.sqrt(within_log_g))),
+        size=heavy * size_se,
+        log_g=heavy * log_g_se,
         noise_var=heavy * noise_se,
-        columns=heavy * float(np.hypot(columns_se, width * size_unseen)),
+        columns=heavy * float(_pooled(prob_of @ tallies.units.sizes, share)[1]),
     )
+    prob = np.clip(prob, 0.0, 1.0)
     agreement = float(np.sqrt(1.0 + share.size * worst))
     return Estimate(prob, heavy * se, mean, square, errors, mean_error, agreement, 1.0 / unseen, heavy)
+
+
+def with_unseen(found: Estimate, unseen: Unseen, units: Units) -> Estimate:
+    """Add to the errors what rare events do that no walker has seen, or hardly one."""
+    d, heavy, errors = units.of_column.size, found.inflation, found.errors
+    variance = np.maximum(found.square - found.mean**2, 0.0)
+    # Few sets can have most of the variance. With two degrees of freedom or fewer there is none.
+    with np.errstate(invalid="ignore"):
+        of_sd = np.sqrt(variance[:d] + unseen.square) - np.sqrt(variance[:d])
+    of_sd = np.where(np.isfinite(of_sd), of_sd, 0.0)
+    mean, sd = errors.mean.copy(), errors.sd.copy()
+    mean[:d], sd[:d] = np.hypot(mean[:d], heavy * unseen.mean), np.hypot(sd[:d], heavy * of_sd)
+    beyond = heavy * unseen.prob
+    return replace(
+        found,
+        se=np.hypot(found.se, beyond),
+        errors=replace(
+            errors,
+            mean=mean,
+            sd=sd,
+            size=max(errors.size, float(beyond.max(initial=0.0))),
+            columns=max(errors.columns, float((beyond * units.sizes).max(initial=0.0))),
+        ),
+    )
 
 
 def _pooled(values: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:

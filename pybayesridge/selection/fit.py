@@ -93,7 +93,7 @@ def fit_exact(
             problem, grid, first, rng=generator, most_columns=most, mcse=mcse, maxiter=maxiter, progress=progress
         )
         states = _kept(problem, grid, run, walkers // n_chains, generator)
-        found = evidence(problem, grid, run.trace, run.estimate.effective)
+        found = evidence(problem, grid, run.trace)
         return assembled(problem, grid, run, states, found, most)
 
 

@@ -14,13 +14,23 @@ from scipy.special import gammaln
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.collapsed import of_left_over
-from pybayesridge.selection.estimates import FEWEST_DRAWS, GROWTH, KEPT, Estimate, Tallies, estimate, probabilities
+from pybayesridge.selection.estimates import (
+    FEWEST_DRAWS,
+    GROWTH,
+    KEPT,
+    Estimate,
+    Tallies,
+    estimate,
+    probabilities,
+    with_unseen,
+)
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import MOST_TOGETHER, Proposals, Sums, Walkers, Weighted
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.recalled import recalled_sets
 from pybayesridge.selection.starts import Start
 from pybayesridge.selection.traces import Recorder, Trace
+from pybayesridge.selection.unseen import Unseen, unseen
 
 STEPS = (64, 10_000)
 """Steps between passes: a fourth of the number of units, but at least and at most so many."""
@@ -209,7 +219,7 @@ class Walk:
         for i, start in enumerate(starts):
             self.walkers.start(i, start.units, start.node, seeds[i])
         fixed = 0 if weighted is None else weighted.fixed
-        self.tallies, self.recorder = Tallies(n, problem.units, fixed, grid.unit_odds), Recorder(n)
+        self.tallies, self.recorder = Tallies(n, problem.units, fixed), Recorder(n)
         # With weights the posterior is another one at each step.
         self.recalls = weighted is None
         self.every = 1
@@ -378,6 +388,16 @@ class Walk:
         self.now = estimate(self.tallies, self.between, trace.sizes, float(np.var(log_g)))
         return self.now
 
+    def _neighbours(self) -> Problem:
+        """The problem by which sets that were not visited are judged."""
+        return self.problem
+
+    def _unseen(self, found: Estimate, trace: Trace) -> Unseen:
+        """What rare events add to the errors."""
+        d = self.problem.d
+        moments = found.prob, found.mean[:d], found.square[:d]
+        return unseen(self._neighbours(), self.grid, trace, *moments, found.effective)
+
     def finished(self, converged: bool, interrupted: bool) -> Run:
         """Collect the results."""
         if interrupted and self.tiers:
@@ -386,6 +406,7 @@ class Walk:
         drift = max(float(self.walkers.state(i)[2][2]) for i in range(self.n))
         limited = self.walkers.counts()[1]
         trace = self.recorder.after(self.lead)
+        found = with_unseen(found, self._unseen(found, trace), self.problem.units)
         return Run(found, trace, self.steps, converged, interrupted, limited, drift)
 
 

@@ -10,7 +10,6 @@ from scipy.special import logsumexp
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.selection.collapsed import log_joint, spectra
-from pybayesridge.selection.estimates import UNSEEN
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import Visits
 from pybayesridge.selection.problem import Problem
@@ -145,11 +144,8 @@ def log_joints(problem: Problem, grid: Grid, sets: Sequence[IntArray]) -> FloatA
     return np.array([found[units.tobytes()] for units in sets])
 
 
-def evidence(problem: Problem, grid: Grid, trace: Trace, draws: float) -> tuple[float, float]:
-    """Log p(y) and its standard error, by sets that half of the walkers choose and the others estimate.
-
-    `draws`: how many independent ones the walks are worth, which tells what states that none has seen can do.
-    """
+def evidence(problem: Problem, grid: Grid, trace: Trace) -> tuple[float, float]:
+    """Log p(y) and its standard error, by sets that half of the walkers choose and the others estimate."""
     halves = [np.flatnonzero(trace.walker % 2 == part) for part in (0, 1)]
     if min(half.size for half in halves) == 0:
         return np.nan, np.inf
@@ -158,26 +154,26 @@ def evidence(problem: Problem, grid: Grid, trace: Trace, draws: float) -> tuple[
     for use, some in zip(halves[::-1], best, strict=True):
         joint = float(logsumexp(log_joints(problem, grid, [trace.set_of(at) for _, at, _ in some])))
         found.append(_evidence(trace, use, [key for key, _, _ in some], joint))
-    value, se, share = np.array(found).T
+    value, se = np.array(found).T
     if not np.isfinite(se).all():
         return np.nan, np.inf
     # The halves' sets are much the same, their estimates are of different walkers.
-    unseen = UNSEEN / draws * np.sqrt(max(1.0 / float(share.min()) - 1.0, 0.0))
-    seen = max(0.5 * np.sqrt((se**2).sum()), 0.5 * np.ptp(value))
-    return float(value.mean()), float(np.hypot(seen, unseen))
+    return float(value.mean()), float(max(0.5 * np.sqrt((se**2).sum()), 0.5 * np.ptp(value)))
 
 
-def _evidence(trace: Trace, use: IntArray, keys: list[np.uint64], joint: float) -> tuple[float, float, float]:
-    """Log p(y), its error and their share, by the log joint density of some sets and their share of states `use`."""
+def _evidence(trace: Trace, use: IntArray, keys: list[np.uint64], joint: float) -> tuple[float, float]:
+    """Log p(y) and its error, by the log joint density of some sets and their share of the states `use`."""
     inside = np.isin(trace.key[use], np.array(keys))
     walkers, of = np.unique(trace.walker[use], return_inverse=True)
     numer, denom = np.bincount(of, inside), np.bincount(of).astype(float)
     share = float(numer.sum() / denom.sum())
     if share <= 0 or walkers.size < 2:
-        return np.nan, np.inf, share
+        return np.nan, np.inf
     gap = numer - share * denom
     variance = (gap**2).sum() * gap.size / (gap.size - 1) / denom.sum() ** 2
-    return float(joint - np.log(share)), float(np.sqrt(variance)) / share, share
+    # Walkers that hardly ever left these sets do not show how often they do: once more is as likely as not.
+    few = share * (1.0 - share) / use.size + 1.0 / use.size**2
+    return float(joint - np.log(share)), float(np.sqrt(max(variance, few))) / share
 
 
 def size_distribution(trace: Trace) -> FloatArray:

@@ -11,7 +11,6 @@ from pybayesridge import SpikeSlab
 from pybayesridge.selection import light, sampler
 from pybayesridge.selection.collapsed import inverse_root, left_over, log_likelihood, spectra, spectrum
 from pybayesridge.selection.enumeration import enumerate_sets, joint_table
-from pybayesridge.selection.estimates import Tallies, estimate
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.light import Proposals, Sums, Walkers, prior_table
@@ -336,22 +335,6 @@ def test_walkers_leave_places_that_are_out_of_the_question():
     assert exact.unit_prob[:2].min() > 0.999
     assert found.converged
     assert np.abs(found.unit_prob - exact.unit_prob).max() < 1e-3
-
-
-def test_errors_count_on_what_was_not_seen():
-    """A probability that few states decide: its error is not that between walkers which have not seen them."""
-    alike = Tallies(4, units_of(5), 0, odds=np.array([0.0, -2.0, np.inf, 1.0, -np.inf]))
-    for sums in alike.new_stretch():
-        sums.passes = 100
-        sums.prob += 100 * np.array([0.5, 1e-4, 1.0, 1.0, 0.0])
-        sums.others += 1.0
-    found = estimate(alike, 16, np.array([0, 2]), 1.0)
-    assert found.effective == pytest.approx(400)
-    assert found.se[0] == 0.0  # it comes and goes in all of them
-    assert 1e-4 < found.se[1] < 1 / 400
-    assert found.se[3] == pytest.approx(1 / 400)  # a state that was not seen may lack it
-    assert (found.se[[2, 4]] == 0.0).all()  # the prior says so
-    assert found.errors.size > 1 / 400
 
 
 def test_the_prior_of_all_sizes_is_that_of_each():

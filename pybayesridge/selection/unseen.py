@@ -1,0 +1,430 @@
+"""What states that no walker has visited can add: by the neighbours of those that were visited.
+
+Errors by the differences between walkers leave out what all of them have missed: two copies of a column, both in
+under a wide slab, may have a probability of 1e-6 and a variance that is a billion times that of one alone. A
+neighbour of a visited set, with one unit more or less, or one in place of another, has a known probability relative
+to it, and known moments. Neighbours are taken together by the rare event that they share: a unit that is hardly ever
+in is in, or one that is hardly ever out is out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.selection.collapsed import FLOOR, of_left_over
+from pybayesridge.selection.grid import Grid
+from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.states import mean_noise
+from pybayesridge.selection.traces import Trace, heaviest
+
+MOST_SETS = 64
+"""Visited sets whose neighbours are looked at, the most frequent ones."""
+
+FEWEST_SETS = 4
+
+MOST_NATS = 700.0
+"""By which a neighbour is more probable than a set, at most: then that set was a start."""
+
+WORK = 2e7
+"""Multiplications for all neighbours together, about: fewer sets are looked at if each takes many."""
+
+MOST_NUMBERS = 4_000_000
+"""Numbers of units times columns whose moments neighbours change."""
+
+EDGE = 0.05
+"""Probability up to which a unit is hardly ever out: what takes its place is then looked at."""
+
+PAIRS = 1_000_000
+"""Pairs of units that come in together, of all sets: fewer sets are looked at if each has many."""
+
+UNKNOWN = 3.0
+"""What n draws do not show has at most the probability 3 / n, with 95 % confidence: sets with a unit in that are no
+neighbours of what was visited may add so much of its coefficient's variance, or of the slab's."""
+
+MOST_KNOWN = 100.0
+"""Draws with a unit in from which this is left out, if the pairs of it with others were looked at."""
+
+ENOUGH = 10.0
+"""An event that was to be seen so often in as many independent draws as the walks are worth is known by these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Standard errors by what was not visited.
+
+    Attributes
+    ----------
+    mean, square : (d,) arrays
+        Of coefficients' means, and of their mean squares about these.
+    prob : (G,) array
+        Of inclusion probabilities.
+    """
+
+    mean: FloatArray
+    square: FloatArray
+    prob: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """A set of units at a node of log g.
+
+    Attributes
+    ----------
+    columns : (m,) int array
+        Unit by unit.
+    inverse : (m, m) array
+        ``(X_A'X_A + k)^-1``.
+    coef : (m,) array
+    left : float
+        R.
+    log_joint : float
+        Log p(y, A, node) up to a constant.
+    """
+
+    units: IntArray
+    node: int
+    columns: IntArray
+    inverse: FloatArray
+    coef: FloatArray
+    left: float
+    log_joint: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Births:
+    """The sets with one unit more.
+
+    Attributes
+    ----------
+    units : (g,) int array
+        The units that come in, of q columns each.
+    columns : (g, q) int array
+        Theirs.
+    log_joint : (g,) array
+    coef, var : (m, g) arrays
+        Moments of the coefficients that were in.
+    own_coef, own_var : (g, q) arrays
+        Of those that come in.
+    moved : (m, g, q) array
+        ``(X_A'X_A + k)^-1 X_A'X`` of the columns that come in.
+    left : (g,) array
+        R.
+    """
+
+    units: IntArray
+    columns: IntArray
+    log_joint: FloatArray
+    coef: FloatArray
+    var: FloatArray
+    own_coef: FloatArray
+    own_var: FloatArray
+    moved: FloatArray
+    left: FloatArray
+
+
+class _Neighbours:
+    """Sets of a problem and those next to them."""
+
+    def __init__(self, problem: Problem, grid: Grid) -> None:
+        self.problem, self.grid = problem, grid
+        odds = grid.unit_odds
+        self.open = np.ones(problem.units.n, dtype=bool) if odds is None else np.isfinite(odds)
+        self.odds = np.zeros(problem.units.n) if odds is None else np.where(self.open, odds, 0.0)
+
+    def log_prior(self, size: int, node: int) -> float:
+        return float(self.grid.log_size(size)[node])
+
+    def noise(self, left: FloatArray, node: int) -> FloatArray:
+        """Mean of s2 where R is `left`."""
+        given = self.grid.noise_var
+        return mean_noise(left, self.problem.nu) if given is None else np.full(left.shape, given[node])
+
+    def log_fit(self, left: FloatArray, node: int) -> FloatArray:
+        noise = None if self.grid.noise_var is None else self.grid.noise_var[node : node + 1]
+        return of_left_over(self.problem, noise, left)
+
+    def at(self, units: IntArray, node: int) -> _Set:
+        """A set, factorised."""
+        problem, k = self.problem, float(self.grid.k[node])
+        columns = problem.units.columns(units)
+        matrix = problem.block(columns) + k * np.eye(columns.size)
+        inverse: FloatArray = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+        coef = inverse @ problem.cross[columns]
+        left = max(problem.yy - float(problem.cross[columns] @ coef), FLOOR * problem.yy)
+        log_det = float(np.linalg.slogdet(matrix)[1])
+        value = 0.5 * (columns.size * np.log(k) - log_det) + float(self.log_fit(np.array([left]), node)[0])
+        value += self.log_prior(units.size, node) + float(self.odds[units].sum())
+        return _Set(units, node, columns, inverse, coef, left, value)
+
+    def births(self, of: _Set, products: FloatArray) -> list[_Births]:
+        """All units that may come in, those of as many columns together; `products` (m, d) are ``X_A'X``."""
+        units, k = self.problem.units, float(self.grid.k[of.node])
+        out = self.open.copy()
+        out[of.units] = False
+        prior = self.log_prior(of.units.size + 1, of.node) if out.any() else 0.0
+        prior -= self.log_prior(of.units.size, of.node)
+        found = []
+        for width in np.unique(units.sizes[out]).tolist():
+            own = np.flatnonzero(out & (units.sizes == width))
+            columns = units.order[units.start[own][:, None] + np.arange(width)]
+            cross = products[:, columns]
+            moved = np.einsum("ab,bgq->agq", of.inverse, cross)
+            if width == 1:
+                free = np.maximum(self.problem.diag[columns] + k - np.einsum("agq,agq->gq", cross, moved), k)
+                inverse, log_det = 1.0 / free[:, :, None], np.log(free[:, 0])
+            else:
+                matrix = self.problem.blocks(columns) + k * np.eye(width)
+                matrix = matrix - np.einsum("agq,agr->gqr", cross, moved)
+                inverse, log_det = np.linalg.inv(matrix), np.linalg.slogdet(matrix)[1]
+            right = self.problem.cross[columns] - np.einsum("agq,a->gq", cross, of.coef)
+            own_coef = np.einsum("gqr,gr->gq", inverse, right)
+            left = np.maximum(of.left - np.einsum("gq,gq->g", right, own_coef), FLOOR * self.problem.yy)
+            noise = self.noise(left, of.node)
+            value = of.log_joint + prior + self.odds[own] + 0.5 * (width * np.log(k) - log_det)
+            value += self.log_fit(left, of.node) - self.log_fit(np.array([of.left]), of.node)
+            spread = np.einsum("agq,gqr,agr->ag", moved, inverse, moved)
+            found.append(
+                _Births(
+                    own,
+                    columns,
+                    value,
+                    of.coef[:, None] - np.einsum("agq,gq->ag", moved, own_coef),
+                    (np.diagonal(of.inverse)[:, None] + spread) * noise,
+                    own_coef,
+                    np.einsum("gqq->gq", inverse) * noise[:, None],
+                    moved,
+                    left,
+                )
+            )
+        return found
+
+    def pairs(self, of: _Set, born: _Births, products: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Probabilities of single columns (g, g) once another one is in, and their coefficients' moments then.
+
+        Rows belong to the one that came in before; its own entry is as if it had not.
+        """
+        problem, node, k = self.problem, of.node, float(self.grid.k[of.node])
+        at = born.columns[:, 0]
+        cross = products[:, at]
+        shared = problem.block(at) - cross.T @ born.moved[:, :, 0]
+        free = np.maximum(np.diagonal(shared) + k, k)
+        np.fill_diagonal(shared, 0.0)
+        right = problem.cross[at] - of.coef @ cross
+        after = np.maximum(free - shared**2 / free[:, None], k)
+        coef = (right - shared * (right / free)[:, None]) / after
+        left = born.left.copy()
+        left = np.maximum(left[:, None] - coef**2 * after, FLOOR * problem.yy)
+        size = of.units.size
+        np.fill_diagonal(left, born.left)
+        before = np.broadcast_to(born.left[:, None], left.shape).copy()
+        np.fill_diagonal(before, of.left)
+        more = self.log_prior(min(size + 2, problem.units.n), node) - self.log_prior(size + 1, node)
+        prior = np.full(left.shape, more)
+        np.fill_diagonal(prior, self.log_prior(size + 1, node) - self.log_prior(size, node))
+        odds = prior + self.odds[born.units] + 0.5 * (np.log(k) - np.log(after))
+        odds += self.log_fit(left, node) - self.log_fit(before, node)
+        return expit(odds), coef, self.noise(left, node) / after
+
+
+def unseen(
+    problem: Problem, grid: Grid, trace: Trace, prob: FloatArray, mean: FloatArray, square: FloatArray, draws: float
+) -> Unseen:
+    """What rare events can add to the errors.
+
+    Parameters
+    ----------
+    problem : Problem
+    grid : Grid
+    trace : Trace
+        The states that were visited.
+    prob : (G,) array
+        Inclusion probabilities.
+    mean, square : (d,) arrays
+        Means of the coefficients and of their squares.
+    draws : float
+        Independent ones that the walks are worth.
+    """
+    d, units, draws = problem.d, problem.units, max(draws, 1.0)
+    next_to = _Neighbours(problem, grid)
+    m = float(trace.sizes.mean()) * d / max(units.n, 1)
+    most = int(np.clip(WORK / max((m + 1.0) ** 2 * d, 1.0), FEWEST_SETS, MOST_SETS))
+    found = heaviest(trace, np.arange(trace.n), most)
+    total = sum(share for _, _, share in found)
+    sets = [(next_to.at(trace.set_of(at), int(trace.node[at])), share / total) for _, at, share in found]
+    events = _Events(next_to, mean, prob, _looked_at(problem, [one for one, _ in sets], prob))
+    # Pairs of single columns that come in together, where X'X is held.
+    in_pairs = problem.gram is not None and events.columns.size == d
+    n_paired = int(np.clip(PAIRS / max(d**2, 1), 1, len(sets))) if in_pairs else 0
+    # With two degrees of freedom or fewer variances are infinite.
+    with np.errstate(invalid="ignore"):
+        for i, (one, share) in enumerate(sets):
+            events.add(one, share, in_pairs=i < n_paired)
+        by_event = events.errors(draws)
+        slab = float(sum(share * np.exp(grid.log_g[one.node]) * events.noise(one) for one, share in sets))
+        inside = prob[units.of_column] * draws
+        of_mean, of_square = _of_the_rest(inside, np.maximum(square - mean**2, 0.0), slab, draws)
+    known = (inside >= MOST_KNOWN) & (units.sizes[units.of_column] == 1) & in_pairs
+    of_mean, of_square = np.where(known, 0.0, of_mean), np.where(known, 0.0, of_square)
+    return Unseen(np.hypot(by_event.mean, of_mean), np.hypot(by_event.square, of_square), by_event.prob)
+
+
+def _of_the_rest(
+    inside: FloatArray, variance: FloatArray, slab_var: float, draws: float
+) -> tuple[FloatArray, FloatArray]:
+    """What sets that are no neighbours of those that were visited can add to means and mean squares.
+
+    `inside`: the draws with each column in. Of those that were to be in less than once nothing is known but the slab.
+    """
+    share = UNKNOWN / draws
+    square = np.where(inside < 1.0, share * slab_var, UNKNOWN / np.maximum(inside, 1.0) * variance)
+    mean = np.where(inside < 1.0, share * np.sqrt(slab_var), np.sqrt(share * square))
+    return mean, square
+
+
+def _looked_at(problem: Problem, sets: list[_Set], prob: FloatArray) -> IntArray:
+    """The columns whose moments are followed: all of few, else of those that are in some set, the most probable."""
+    most = max(MOST_NUMBERS // max(problem.units.n, 1), 1)
+    if problem.d <= most:
+        return np.arange(problem.d, dtype=np.intp)
+    inside = np.unique(np.concatenate([one.columns for one in sets]))
+    order = np.argsort(-prob[problem.units.of_column[inside]], kind="stable")
+    return np.sort(inside[order[:most]]).astype(np.intp)
+
+
+class _Events:
+    """Sums over neighbours by the event that they share; changed in place.
+
+    Attributes
+    ----------
+    columns : (u,) int array
+        Columns whose moments are followed where units come in.
+    mass : (G,) array
+        Probability that a unit comes in.
+    come : (3, G, u) array
+        What a unit that comes in adds to the means of columns that are in, and to their mean squares about the means;
+        the probability that both are in.
+    paired : (3, G, u) array
+        What it adds to these means and squares, and to the probabilities, of single columns that were out.
+    go : dict
+        For a unit that goes, (3, d), as `come`; its probability; and what takes its place, (3, d), as `paired`.
+    """
+
+    def __init__(self, next_to: _Neighbours, mean: FloatArray, prob: FloatArray, columns: IntArray) -> None:
+        self.next_to, self.mean, self.prob, self.columns = next_to, mean, prob, columns
+        self.place = np.full(mean.size, -1, dtype=np.intp)
+        self.place[columns] = np.arange(columns.size)
+        self.mass: FloatArray = np.zeros(prob.size)
+        self.come: FloatArray = np.zeros((3, prob.size, columns.size))
+        self.paired: FloatArray = np.zeros((3, prob.size, columns.size))
+        self.go: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
+
+    def noise(self, one: _Set) -> float:
+        """Mean of s2 given a set."""
+        return float(self.next_to.noise(np.array([one.left]), one.node)[0])
+
+    def add(self, one: _Set, share: float, *, in_pairs: bool) -> None:
+        """Add what the neighbours of a set have beyond it."""
+        next_to, units = self.next_to, self.next_to.problem.units
+        products = next_to.problem.stacked(one.columns)
+        base = (one.coef - self.mean[one.columns]) ** 2 + np.diagonal(one.inverse) * self.noise(one)
+        for born in next_to.births(one, products):
+            ratio = _ratio(share, born.log_joint, one.log_joint)
+            self.mass[born.units] += ratio
+            self._come(one, born, ratio, base)
+            if in_pairs and born.columns.shape[1] == 1:
+                self._come_in_pairs(born, ratio, *next_to.pairs(one, born, products))
+        rare = next_to.open[one.units] & (self.prob[one.units] > 1.0 - EDGE)
+        for unit in one.units[rare].tolist():
+            less = next_to.at(one.units[one.units != unit], one.node)
+            stays = units.of_column[one.columns] != unit
+            self._go(one, unit, less, share, base)
+            self._give_way(one, unit, less, share, base, products[stays])
+
+    def _come(self, one: _Set, born: _Births, ratio: FloatArray, base: FloatArray) -> None:
+        """Units that come in change the moments of those that are in."""
+        followed = self.place[one.columns] >= 0
+        to = np.ix_(born.units, self.place[one.columns][followed])
+        here = self.mean[one.columns][:, None]
+        self.come[0][to] += (ratio * (born.coef - one.coef[:, None]))[followed].T
+        self.come[1][to] += (ratio * ((born.coef - here) ** 2 + born.var - base[:, None]))[followed].T
+        self.come[2][to] += ratio[:, None]
+
+    def _come_in_pairs(
+        self, born: _Births, ratio: FloatArray, inside: FloatArray, coef: FloatArray, var: FloatArray
+    ) -> None:
+        """They change the probabilities of others that are out, and with these the moments of their coefficients."""
+        mean = self.mean[born.columns[:, 0]]
+        to = np.ix_(born.units, self.place[born.columns[:, 0]])
+        for i, values in enumerate((inside * coef, inside * (coef**2 + var - 2.0 * mean * coef), inside)):
+            self.paired[i][to] += ratio[:, None] * (values - np.diagonal(values))
+
+    def _of(self, unit: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The sums of a unit that goes."""
+        d = self.mean.size
+        return self.go.setdefault(unit, (np.zeros((3, d)), np.zeros(1), np.zeros((3, d))))
+
+    def _go(self, one: _Set, unit: int, less: _Set, share: float, base: FloatArray) -> None:
+        """A unit that goes changes the moments of those that stay."""
+        to, mass, _ = self._of(unit)
+        stays = self.next_to.problem.units.of_column[one.columns] != unit
+        at, ratio = less.columns, float(_ratio(share, less.log_joint, one.log_joint))
+        var = np.diagonal(less.inverse) * self.noise(less)
+        to[0, at] += ratio * (less.coef - one.coef[stays])
+        to[1, at] += ratio * ((less.coef - self.mean[at]) ** 2 + var - base[stays])
+        to[2, at] += ratio
+        mass += ratio
+
+    def _give_way(
+        self, one: _Set, unit: int, less: _Set, share: float, base: FloatArray, products: FloatArray
+    ) -> None:
+        """Another unit takes its place."""
+        _, mass, to = self._of(unit)
+        stays, mean = self.next_to.problem.units.of_column[one.columns] != unit, self.mean
+        at, left = less.columns, one.columns[~stays]
+        for born in self.next_to.births(less, products):
+            ratio = _ratio(share, born.log_joint, one.log_joint) * (born.units != unit)
+            total, own = ratio.sum(), born.columns
+            to[0, at] += born.coef @ ratio - total * one.coef[stays]
+            to[1, at] += ((born.coef - mean[at][:, None]) ** 2 + born.var) @ ratio - total * base[stays]
+            to[0, own] += ratio[:, None] * born.own_coef
+            to[1, own] += ratio[:, None] * (born.own_coef**2 - 2.0 * mean[own] * born.own_coef + born.own_var)
+            to[2, own] += ratio[:, None]
+            to[0, left] -= total * one.coef[~stays]
+            to[1, left] += total * (mean[left] ** 2 - base[~stays])
+            mass += total
+
+    def errors(self, draws: float) -> Unseen:
+        """What so many independent draws leave unknown of the events that they hardly see."""
+        units = self.next_to.problem.units
+        first = units.order[units.start[:-1]]
+        square: FloatArray = np.zeros((3, self.mean.size))
+        square[:2, self.columns] = ((_scale(self.come[2], draws) * self.come[:2]) ** 2).sum(axis=1)
+        square[:, self.columns] += ((_scale(self.mass, draws)[:, None] * self.paired) ** 2).sum(axis=1)
+        prob = square[2][first]
+        for unit, (gone, mass, instead) in self.go.items():
+            square[:2] += (_scale(gone[2], draws) * gone[:2]) ** 2
+            scale = _scale(mass, draws)
+            square[:2] += (scale * instead[:2]) ** 2
+            others = scale * instead[2][first]
+            prob += others**2
+            prob[unit] += others.sum() ** 2
+        return Unseen(np.sqrt(square[0]), np.sqrt(square[1]), np.sqrt(prob))
+
+
+def _ratio(share: float, log_joint: FloatArray | float, of: float) -> FloatArray:
+    """Probability of neighbours of a set that has the probability `share`."""
+    return np.asarray(share * np.exp(np.minimum(np.asarray(log_joint) - of, MOST_NATS)))
+
+
+def _scale(mass: FloatArray, draws: float) -> FloatArray:
+    """Standard deviations of the share of an event in independent draws, relative to its probability; 1 at most.
+
+    None where it was to be seen often enough.
+    """
+    expected = draws * mass
+    return np.where(expected < ENOUGH, 1.0 / np.sqrt(np.maximum(expected, 1.0)), 0.0)
