@@ -8,23 +8,28 @@ exchanged all at once, other units stay.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import logsumexp
 
-from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.selection.collapsed import log_joint_of_each, spectra
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import Recalled
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.traces import Trace
 
-CORE = 0.02
-"""Probability from which a unit is one of the core."""
+CORE = (0.001, 0.005, 0.02, 0.1)
+"""Probabilities from which a unit is of the core: the first with which enough states are recalled, or the last."""
 
-MOST_CORE = 64
+ENOUGH = 0.7
+"""Share of the states of a walk whose core is recalled and was visited twice: then enough of them are."""
+
+MOST_CORE = 128
 """Units of the core at most: with more of them hardly any set is visited twice."""
 
-MOST_SETS = 500
+MOST_SETS = 1000
 """Sets that are recalled at most, those that were visited most."""
 
 MOST_UNITS = 64
@@ -34,32 +39,66 @@ AT_ONCE = 64
 """Sets, of about the same size, that are evaluated at once."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Visited:
+    """The sets of core units that most states have.
+
+    Attributes
+    ----------
+    core : (G,) bool array
+    key : (S,) uint64 array
+        Ascending.
+    sets : list of int arrays
+    share : float
+        Of the states that have one of them, without those that are the only one.
+    """
+
+    core: BoolArray
+    key: AnyArray
+    sets: list[IntArray]
+    share: float
+
+
 def recalled_sets(problem: Problem, grid: Grid, trace: Trace, prob: FloatArray, marks: AnyArray) -> Recalled | None:
     """The core sets of the states of a walk that were visited most; None if there are not two of them.
 
     `prob` (G,) are about the inclusion probabilities, `marks` (G,) random numbers of 64 bits.
     """
+    for least in CORE:
+        found = _visited(trace, _likely(prob, least), marks)
+        if found.share >= ENOUGH:
+            break
+    if len(found.sets) < 2:
+        return None
+    table = _log_joints(problem, grid, found.sets)
+    bounds = np.concatenate([[0], np.cumsum([each.size for each in found.sets])])
+    return Recalled(found.core, found.key, bounds, np.concatenate(found.sets), table - logsumexp(table))
+
+
+def _likely(prob: FloatArray, least: float) -> BoolArray:
+    """The core: units of at least this probability, or the likeliest of them, (G,)."""
     core = np.zeros(prob.size, dtype=bool)
     likely = np.argsort(-prob, kind="stable")[:MOST_CORE]
-    core[likely[prob[likely] >= CORE]] = True
+    core[likely[prob[likely] >= least]] = True
+    return core
+
+
+def _visited(trace: Trace, core: BoolArray, marks: AnyArray) -> _Visited:
+    """What most states have of the core."""
     inside = core[trace.units]
     units = trace.units[inside]
     of_state = np.repeat(np.arange(trace.n), trace.sizes)[inside]
     start = np.searchsorted(of_state, np.arange(trace.n + 1))
-    some = np.diff(start) > 0
+    size = np.diff(start)
     key = np.zeros(trace.n, dtype=np.uint64)
-    if some.any():
-        key[some] = np.bitwise_xor.reduceat(marks[units], start[:-1][some])
+    if units.size:
+        key[size > 0] = np.bitwise_xor.reduceat(marks[units], start[:-1][size > 0])
     values, first, count = np.unique(key, return_index=True, return_counts=True)
-    fits = np.diff(start)[first] <= MOST_UNITS
-    values, first, count = values[fits], first[fits], count[fits]
-    if values.size < 2:
-        return None
-    chosen = np.sort(np.argsort(-count, kind="stable")[:MOST_SETS])
-    sets = [np.sort(units[start[i] : start[i + 1]]).astype(np.intp) for i in first[chosen]]
-    table = _log_joints(problem, grid, sets)
-    bounds = np.concatenate([[0], np.cumsum([each.size for each in sets])])
-    return Recalled(core, values[chosen], bounds, np.concatenate(sets), table - logsumexp(table))
+    fits = np.flatnonzero(size[first] <= MOST_UNITS)
+    chosen = np.sort(fits[np.argsort(-count[fits], kind="stable")[:MOST_SETS]])
+    sets = [np.sort(units[start[i] : start[i + 1]]).astype(np.intp) for i in first[chosen].tolist()]
+    seen = count[chosen]
+    return _Visited(core, values[chosen], sets, float(seen[seen > 1].sum()) / max(trace.n, 1))
 
 
 def _log_joints(problem: Problem, grid: Grid, sets: list[IntArray]) -> FloatArray:

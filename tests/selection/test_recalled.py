@@ -86,7 +86,7 @@ def test_what_is_recalled():
         key=np.arange(7, dtype=np.uint64),
     )
     marks = np.random.default_rng(0).integers(0, 2**63, 6, dtype=np.uint64)
-    found = recalled_sets(problem, grid, trace, np.array([0.6, 0.6, 0.4, 0.1, 0.0, 0.01]), marks)
+    found = recalled_sets(problem, grid, trace, np.array([0.6, 0.6, 0.4, 0.1, 0.0, 1e-4]), marks)
     assert found.core.tolist() == [True] * 4 + [False] * 2
     assert (np.diff(found.key.astype(float)) > 0).all()
     sets = [found.units[a:b] for a, b in zip(found.start[:-1], found.start[1:], strict=True)]
