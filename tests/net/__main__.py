@@ -1,4 +1,4 @@
-"""``python -m tests.net write FILE [--only WORDS]``, ``python -m tests.net compare BEFORE AFTER``."""
+"""``python -m tests.net write FILE [--only WORDS]``, ``… compare BEFORE AFTER``, ``… cross [--only WORDS]``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.net import crossings
 from tests.net.ask import answers, signatures
 from tests.net.kinds import kinds, made
 
@@ -97,7 +98,11 @@ def main() -> int:
     comparing = commands.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
+    crossing = commands.add_parser("cross")
+    crossing.add_argument("--only", default="", help="fits whose names contain this")
     given = parser.parse_args()
+    if given.command == "cross":
+        return crossings.cross(given.only) > 0
     if given.command == "write":
         write(given.file, given.only)
         return 0

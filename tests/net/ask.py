@@ -70,6 +70,9 @@ VALUES = (
     "expected_size",
     "energy_trace",
     "residual",
+    "resid_response",
+    "resid_pearson",
+    "resid_deviance",
 )
 
 SEEDED = 5
@@ -95,6 +98,9 @@ def questions(kind: Kind, res: Any) -> dict[str, Callable[[], Any]]:
         "hyperparameters": lambda: res.hyperparameters(0.1),
         "explained_variance": lambda: res.explained_variance(0.1),
         "odds_ratios": lambda: res.odds_ratios(0.1),
+        "rate_ratios": lambda: res.rate_ratios(0.1),
+        "variance_components": lambda: res.variance_components(0.1),
+        "random_effects": lambda: res.random_effects(alpha=0.1),
         "loo_calibration": lambda: res.loo_calibration(5),
         "contrast": lambda: res.contrast(contrast, alpha=0.1, target=target),
         "joint_contrast": lambda: res.joint_contrast(pair, target=target),
@@ -126,7 +132,19 @@ def questions(kind: Kind, res: Any) -> dict[str, Callable[[], Any]]:
     for name in kind.variables:
         out[f"effects {name}"] = lambda name=name: res.effects(name, target=target)
         out[f"plot_effect {name}"] = lambda name=name: drawn(res.plot_effect(name, target=target))
-    for name in ("coefficients", "lambda", "path", "fit", "residuals", "pit", "ppc", "inclusion", "n_included"):
+    for name in (
+        "coefficients",
+        "lambda",
+        "path",
+        "fit",
+        "residuals",
+        "pit",
+        "ppc",
+        "inclusion",
+        "n_included",
+        "random_effects",
+        "variance_components",
+    ):
         one = {} if target is None else {"target": target}
         out[f"plot_{name}"] = lambda name=name, one=one: drawn(getattr(res, f"plot_{name}")(**one))
     for name in ("calibration", "roc", "trace"):
@@ -134,10 +152,12 @@ def questions(kind: Kind, res: Any) -> dict[str, Callable[[], Any]]:
     return out
 
 
-def answers(kind: Kind, res: Any) -> dict[str, Any]:
-    """Arrays and texts by name."""
+def answers(kind: Kind, res: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Arrays and texts by name, `without` those whose names begin with one of these."""
     out: dict[str, Any] = {}
     for name, call in questions(kind, res).items():
+        if name.startswith(without):
+            continue
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:

@@ -1,11 +1,15 @@
 """The net notices what changes, and nothing else."""
 
+import functools
+
 import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
+from tests.effort import pairs
+from tests.net import crossings
 from tests.net.__main__ import compare, difference, grade
 from tests.net.ask import answers
 from tests.net.kinds import kinds, made
@@ -29,3 +33,17 @@ def test_differences_are_relative_to_the_largest_number():
     assert difference(np.array([1.0, np.nan]), np.array([1.0, 2.0])) == np.inf
     assert difference(np.zeros(2), np.zeros(3)) == np.inf
     assert [grade(x) for x in (0.0, 1e-13, 1e-9, 1e-5, 0.1)] == ["equal", "moved", "quantiles", "1e-4", "DIFFERENT"]
+
+
+@functools.cache
+def asked(fit):
+    """What a fit answers about the table itself."""
+    return crossings.answers_of(crossings.fits()[fit], crossings.Form())
+
+
+@pytest.mark.parametrize(("fit", "form"), pairs(crossings.fits(), crossings.FORMS, each=1))
+def test_the_same_data_in_another_form_have_the_same_answers(fit, form):
+    pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    other = crossings.FORMS[form]
+    assert crossings.differences(asked(fit), crossings.answers_of(crossings.fits()[fit], other), other) == []
