@@ -2,8 +2,9 @@
 
     python -m benchmarks.selection_calibration [--quick] [--out FOLDER] [--render] [--only PART ...]
 
-Standard errors: many short runs of the sampler on problems whose sets can be summed over; each error of a
-probability, mean or standard deviation is divided by its standard error, and the quotients should be standard normal.
+Standard errors: many short runs of the sampler on problems whose sets can be summed over, a few of them again and
+again, and many once; each error of a probability, mean or standard deviation is divided by its standard error, and
+the quotients should be standard normal.
 Calibration:
 hyperparameters, sets, coefficients and responses are drawn from the model, its prior included, and fitted;
 probabilities should be frequencies, and intervals should hold the truth as often as they say. The prior of the noise
@@ -42,7 +43,11 @@ LEVEL = 0.95
 BINS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 ROUNDING = 1e-9
 LEAST_SE = 1e-5
-"""Errors with smaller standard errors, of probabilities or in posterior standard deviations, are not looked at."""
+"""Errors and standard errors that are both smaller, of probabilities or in posterior standard deviations, are not
+looked at."""
+
+STOPS = ((0.0, 100_000), (0.0, 400_000), (0.02, 10_000_000), (0.05, 10_000_000))
+"""The largest standard error and the steps at which runs of the different problems end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,27 @@ def short_cases(quick: bool) -> dict[str, Short]:
     }
 
 
+def small_problem(number: int) -> Short:
+    """One of many: 3 to 12 columns, 6 to 120 rows, with and without signals, hyperparameters given in turn."""
+    rng = np.random.default_rng([77, number])
+    d, n, which = int(rng.integers(3, 13)), int(rng.choice([6, 15, 30, 60, 120])), number % 6
+    x = autoregressive(n, d, float(rng.choice([0.0, 0.5, 0.8, 0.95])), rng)
+    coef, active = np.zeros(d), int(rng.integers(0, min(d, 4) + 1))
+    coef[rng.choice(d, active, replace=False)] = rng.standard_normal(active) * rng.choice([0.2, 0.6, 1.5, 10.0])
+    y = x @ coef + rng.standard_normal(n)
+    labels = np.arange(d) // 2 if rng.random() < 0.3 and which not in (1, 2, 5) else None
+    given = (
+        Given(),
+        Given(np.full(d, 0.25), 0.5, 1.0),
+        Given(rng.uniform(0.05, 0.6, d)),
+        Given(None, 1.0, None),
+        Given(None, None, 1.0),
+        Given(np.full(d, 0.2), None, 1.0),
+    )[which]
+    mcse, steps = STOPS[int(rng.integers(len(STOPS)))]
+    return Short(problem_of_rows(x, y - y.mean(), nu=n - 1, labels=labels), given, 1, steps, mcse)
+
+
 @dataclass(frozen=True, slots=True)
 class Truth:
     """What the sum over all sets gives, and the posterior standard deviations of log g and s2."""
@@ -141,13 +167,13 @@ def moments(weight: np.ndarray, values: np.ndarray) -> tuple[float, float]:
     return mean, float(np.sqrt((weight * (values - mean) ** 2).sum()))
 
 
-def quotients(case: Short, seconds: float = np.inf) -> dict[str, np.ndarray]:
-    """Errors in standard errors, by what they are of, (runs, numbers); NaN where a standard error is next to nothing.
+def quotients(case: Short, seconds: float = np.inf, first: int = 0) -> dict[str, np.ndarray]:
+    """Errors in standard errors, by what they are of, (runs, numbers); NaN where both are next to nothing.
 
-    There are fewer runs if they take more than so many seconds of processor time.
+    There are fewer runs if they take more than so many seconds of processor time. `first`: seed of the first run.
     """
     start, truth, out = time.process_time(), truth_of(case), []
-    for seed in range(case.runs):
+    for seed in range(first, first + case.runs):
         found = fit_exact(case.problem, case.given, method="sampler", mcse=case.mcse, maxiter=case.steps, rng=seed)
         out.append(of_one_run(found, truth))
         if time.process_time() - start > seconds:
@@ -177,8 +203,9 @@ def of_one_run(found: Exact, truth: Truth) -> dict[str, np.ndarray]:
     for name, (gap, error, unit) in pairs.items():
         gap, error, least = np.broadcast_arrays(np.atleast_1d(gap), error, LEAST_SE * np.asarray(unit))
         # What is given has no standard deviation but by rounding.
-        known = (error > np.maximum(least, ROUNDING)) & (error < np.inf)
-        out[name] = gap / np.where(known, error, np.nan)
+        least = np.maximum(least, ROUNDING)
+        known = ((error > least) | (np.abs(gap) > least)) & (error < np.inf)
+        out[name] = gap / np.where(known, np.maximum(error, least), np.nan)
     return out
 
 
@@ -195,8 +222,21 @@ def standard_errors(quick: bool, seconds: float) -> dict[str, Any]:
     return out
 
 
+def errors_of_problems(quick: bool, seconds: float) -> dict[str, Any]:
+    """Moments and tails of the quotients of many problems with one run each."""
+    start, count, found = time.process_time(), 0, dict[str, list[np.ndarray]]()
+    for number in range(6 if quick else 1000):
+        for quantity, values in quotients(small_problem(number), first=number).items():
+            found.setdefault(quantity, []).append(values.ravel())
+        count += 1
+        if time.process_time() - start > seconds:
+            break
+    of = {quantity: tails(np.concatenate(values)) for quantity, values in found.items()}
+    return {"runs": count, "of": of, "seconds": time.process_time() - start}
+
+
 def tails(z: np.ndarray) -> dict[str, float]:
-    """Mean, standard deviation and tails of quotients (runs, numbers)."""
+    """Mean, standard deviation and tails of quotients."""
     known = z[~np.isnan(z)]
     return {
         "mean": float(known.mean()),
@@ -350,12 +390,16 @@ def bins(prob: np.ndarray, inside: np.ndarray) -> list[dict[str, float]]:
     return out
 
 
-PARTS = ("errors", *settings(False))
+PARTS = ("errors", "problems", *settings(False))
 
 
 def measure(part: str, quick: bool, seconds: float) -> dict[str, Any]:
     """One part."""
-    return standard_errors(quick, seconds) if part == "errors" else calibration(settings(quick)[part], part, seconds)
+    if part == "errors":
+        return standard_errors(quick, seconds)
+    if part == "problems":
+        return errors_of_problems(quick, seconds)
+    return calibration(settings(quick)[part], part, seconds)
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import pytest
 from pybayesridge.selection.enumeration import enumerate_sets
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.problem import problem_of_rows
-from tests.effort import only_thorough
+from tests.effort import number, only_thorough
 
 chain = pytest.importorskip("benchmarks.long_chain")
 data = pytest.importorskip("benchmarks.finemapping_data")
@@ -16,6 +16,9 @@ calibration = pytest.importorskip("benchmarks.selection_calibration")
 correlated = pytest.importorskip("benchmarks.correlated_columns")
 
 CHAIN = 0.04  # worst seen 0.012
+ALONE = 8.0  # |z| of one number; worst seen of 500 problems 4.8
+SPREAD = {1000: (0.8, 1.15), 12: (0.2, 2.2)}
+"""Bounds of the root mean square of z scores of so many runs; of 500 problems .88 to 1.07."""
 STEPS = 40_000
 
 
@@ -109,6 +112,22 @@ def test_a_small_calibration_and_its_page():
     assert sum(one["columns"] for one in found["bins"]) == 72
     assert max(abs(one["z"]) for one in found["bins"]) < 4
     assert "12 draws" in calibration.page({"d = 12": found}, ("d = 12",))
+
+
+def test_standard_errors_of_many_small_problems_are_right():
+    """All that is sampled, in its standard errors, beside the sum over all sets."""
+    count, found = number(1000, 12), {}
+    for i in range(count):
+        for quantity, values in calibration.quotients(calibration.small_problem(i), first=i).items():
+            found.setdefault(quantity, []).append(values.ravel())
+    low, high = SPREAD[count]
+    for quantity, values in found.items():
+        z = np.concatenate(values)
+        z = z[~np.isnan(z)]
+        assert np.abs(z).max() < ALONE, quantity
+        assert low < np.sqrt(np.mean(z**2)) < high, quantity
+    page = calibration.page({"problems": {"runs": count, "of": {"means": calibration.tails(z)}}}, ())
+    assert f"all problems ({count} runs)" in page
 
 
 @only_thorough
