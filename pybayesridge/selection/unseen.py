@@ -278,12 +278,11 @@ def _of_the_rest(
 ) -> tuple[FloatArray, FloatArray]:
     """What sets that are no neighbours of those that were visited can add to means and mean squares.
 
-    `inside`: the draws with each column in. Of those that were to be in less than once nothing is known but the slab.
+    `inside`: the draws with each column in. Squares of those that were to be in less than once are known by the slab.
     """
     share = UNKNOWN / draws
     square = np.where(inside < 1.0, share * slab_var, UNKNOWN / np.maximum(inside, 1.0) * variance)
-    mean = np.where(inside < 1.0, share * np.sqrt(slab_var), np.sqrt(share * square))
-    return mean, square
+    return np.sqrt(share * np.where(inside < 1.0, UNKNOWN * variance, square)), square
 
 
 def _looked_at(problem: Problem, sets: list[_Set], prob: FloatArray) -> IntArray:
