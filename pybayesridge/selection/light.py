@@ -47,13 +47,23 @@ DONE, TABLE, RECORD, FAILED = range(4)
 
 _INTEGERS = (
     *("n", "d", "fixed", "n_units", "widest", "n_nodes", "most_columns", "table_sizes", "node_every"),
-    *("together_every", "most_together", "n_free", "dual_from", "n_watched", "n_recalled", "largest_recalled"),
+    *("together_every", "most_together", "n_free", "dual_from", "n_watched", "n_lists", "largest_recalled"),
     "recall_every",
 )
 _POINTERS = (
     *("order", "start", "unit_of", "diag", "cross", "gram", "held", "held_at", "xt", "target", "log_g", "k", "log_k"),
     *("noise", "odds", "log_weight", "table", "keep", "alias", "log_birth", "birth", "death", "exchange", "listed"),
-    *("watched", "is_watched", "is_core", "mark", "recalled_key", "recalled_start", "recalled_unit", "recalled_sum"),
+    *(
+        "watched",
+        "is_watched",
+        "is_core",
+        "list_start",
+        "mark",
+        "recalled_key",
+        "recalled_start",
+        "recalled_unit",
+        "recalled_sum",
+    ),
     *("recalled_node_sum", "log_recalled"),
 )
 
@@ -100,7 +110,7 @@ class Proposals:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """Sets of core units, and the distribution over them and the nodes of log g from which proposals are drawn.
+    """Sets of some units, the core, and the distribution from which proposals are drawn.
 
     Attributes
     ----------
@@ -110,8 +120,8 @@ class Recalled:
     start : (S + 1,) int array
     units : (total,) int array
         Those of set i, ascending, are ``units[start[i] : start[i + 1]]``.
-    log_prob : (S, K) array
-        Log probability of a set and a node.
+    log_prob : (S, K) or (S,) array
+        Log probability of a set and a node, or of a set where the node stays.
     """
 
     core: BoolArray
@@ -320,28 +330,35 @@ class Walkers:
         if self._handle:
             library().run_forget(self._handle)
 
-    def recall(self, recalled: Recalled | None) -> None:
-        """Take the sets that walkers may go to at once; None for no such moves. What follows is of other chains."""
-        self._struct.n_recalled = 0
-        if recalled is None:
+    def recall(self, lists: Sequence[Recalled]) -> None:
+        """Take the sets that walkers may go to at once: the first list with nodes, others without.
+
+        What follows is of other chains.
+        """
+        self._struct.n_lists = 0
+        if not lists:
             return
-        prob = np.exp(recalled.log_prob)
+        prob = np.exp(lists[0].log_prob)
         of_set = prob.sum(axis=1)
-        sizes = np.diff(recalled.start)
+        sums = [_sums(of_set), *(_sums(np.exp(one.log_prob)) for one in lists[1:])]
+        ends = np.cumsum([one.key.size for one in lists])
+        starts = np.cumsum([0, *(one.units.size for one in lists)])
+        begin = [one.start[:-1] + first for one, first in zip(lists, starts[:-1], strict=True)]
         for name, array in (
-            ("is_core", recalled.core.astype(np.uint8)),
+            ("is_core", np.stack([one.core for one in lists]).astype(np.uint8)),
+            ("list_start", np.append(0, ends).astype(np.int64)),
             ("mark", self._marks),
-            ("recalled_key", recalled.key),
-            ("recalled_start", recalled.start.astype(np.int64)),
-            ("recalled_unit", np.append(recalled.units, 0).astype(np.int32)),
-            ("recalled_sum", _sums(of_set)),
+            ("recalled_key", np.concatenate([one.key for one in lists])),
+            ("recalled_start", np.append(np.concatenate(begin), starts[-1]).astype(np.int64)),
+            ("recalled_unit", np.append(np.concatenate([one.units for one in lists]), 0).astype(np.int32)),
+            ("recalled_sum", np.concatenate(sums)),
             ("recalled_node_sum", _sums(prob / np.maximum(of_set, 1e-300)[:, None])),
-            ("log_recalled", _double(recalled.log_prob)),
+            ("log_recalled", _double(np.concatenate([one.log_prob.ravel() for one in lists]))),
         ):
             self._set(name, array)
         self._struct.recall_every = self.recall_every
-        self._struct.largest_recalled = int(sizes.max())
-        self._struct.n_recalled = sizes.size
+        self._struct.largest_recalled = max(int(np.diff(one.start).max()) for one in lists)
+        self._struct.n_lists = len(lists)
 
     def _hold(self, listed: BoolArray) -> None:
         """Compute the rows of X'X of columns of these units, of as many as memory is for."""

@@ -3,7 +3,8 @@
 Two explanations of the same response may differ in several units, and what lies between them may be improbable: moves
 of single units then seldom lead from one to the other. What is known of both serves as a proposal
 (``compiled/c/sets/recall.c``, where the acceptance ratio stands): core units, those whose probabilities matter, are
-exchanged all at once, other units stay.
+exchanged all at once, other units stay. Where there are many signals, each with several explanations, hardly any set
+of all core units is visited twice: other lists are of a unit and those that it is correlated with, alone.
 """
 
 from __future__ import annotations
@@ -35,6 +36,21 @@ MOST_SETS = 1000
 MOST_UNITS = 64
 """Units of such a set at most; the compiled code has room for no more."""
 
+MOST_LISTS = 24
+"""Lists of correlated units at most, one around each of the units that vary most."""
+
+MOST_ALIKE = 12
+"""Units of such a list."""
+
+LEAST_ALIKE = 0.25
+"""Squared correlation with its unit from which others are on its list."""
+
+LEAST_VARIANCE = 0.005
+"""Of the indicator of a unit for a list around it."""
+
+MOST_STATES = 20_000
+"""States of a walk that are looked at, at most."""
+
 AT_ONCE = 64
 """Sets, of about the same size, that are evaluated at once."""
 
@@ -49,6 +65,8 @@ class _Visited:
     key : (S,) uint64 array
         Ascending.
     sets : list of int arrays
+    count : (S,) int array
+        How many states have it.
     share : float
         Of the states that have one of them, without those that are the only one.
     """
@@ -56,23 +74,56 @@ class _Visited:
     core: BoolArray
     key: AnyArray
     sets: list[IntArray]
+    count: IntArray
     share: float
 
 
-def recalled_sets(problem: Problem, grid: Grid, trace: Trace, prob: FloatArray, marks: AnyArray) -> Recalled | None:
-    """The core sets of the states of a walk that were visited most; None if there are not two of them.
+def recalled_sets(problem: Problem, grid: Grid, trace: Trace, prob: FloatArray, marks: AnyArray) -> list[Recalled]:
+    """Lists of the sets that states of a walk have most: of all core units, then of some correlated ones.
 
-    `prob` (G,) are about the inclusion probabilities, `marks` (G,) random numbers of 64 bits.
+    `prob` (G,) are about the inclusion probabilities, `marks` (G,) random numbers of 64 bits. Without two sets of
+    core units there is no list. Sets of all core units are proposed with their posterior probabilities given that no
+    other unit is in; those of correlated units as often as they were visited.
     """
+    trace = trace.thinned(MOST_STATES)
     for least in CORE:
         found = _visited(trace, _likely(prob, least), marks)
         if found.share >= ENOUGH:
             break
     if len(found.sets) < 2:
-        return None
+        return []
     table = _log_joints(problem, grid, found.sets)
+    lists = [_listed(found, table - logsumexp(table))]
+    for core in _alike(problem, prob, _likely(prob, CORE[1])):
+        found = _visited(trace, core, marks)
+        if len(found.sets) > 1:
+            lists.append(_listed(found, np.log(found.count / found.count.sum())))
+    return lists
+
+
+def _listed(found: _Visited, log_prob: FloatArray) -> Recalled:
     bounds = np.concatenate([[0], np.cumsum([each.size for each in found.sets])])
-    return Recalled(found.core, found.key, bounds, np.concatenate(found.sets), table - logsumexp(table))
+    return Recalled(found.core, found.key, bounds, np.concatenate(found.sets), log_prob)
+
+
+def _alike(problem: Problem, prob: FloatArray, core: BoolArray) -> list[BoolArray]:
+    """Core units that are correlated with one of them that varies, it among them, for each of several such units."""
+    units = np.flatnonzero(core)
+    variance = (prob * (1.0 - prob))[units]
+    first = problem.units.order[problem.units.start[units]]
+    products = problem.block(first)
+    length = np.sqrt(np.maximum(np.diag(products), 1e-300))
+    square = (products / length / length[:, None]) ** 2
+    out: dict[bytes, BoolArray] = {}
+    for i in np.argsort(-variance, kind="stable")[:MOST_LISTS]:
+        alike = np.argsort(-square[i], kind="stable")[:MOST_ALIKE]
+        alike = alike[square[i, alike] >= LEAST_ALIKE]
+        if variance[i] < LEAST_VARIANCE or alike.size < 2:
+            continue
+        mask = np.zeros(prob.size, dtype=bool)
+        mask[units[alike]] = True
+        out[mask.tobytes()] = mask
+    return list(out.values())
 
 
 def _likely(prob: FloatArray, least: float) -> BoolArray:
@@ -98,7 +149,7 @@ def _visited(trace: Trace, core: BoolArray, marks: AnyArray) -> _Visited:
     chosen = np.sort(fits[np.argsort(-count[fits], kind="stable")[:MOST_SETS]])
     sets = [np.sort(units[start[i] : start[i + 1]]).astype(np.intp) for i in first[chosen].tolist()]
     seen = count[chosen]
-    return _Visited(core, values[chosen], sets, float(seen[seen > 1].sum()) / max(trace.n, 1))
+    return _Visited(core, values[chosen], sets, seen, float(seen[seen > 1].sum()) / max(trace.n, 1))
 
 
 def _log_joints(problem: Problem, grid: Grid, sets: list[IntArray]) -> FloatArray:

@@ -53,6 +53,16 @@ class Trace:
         """Number of units in, (N,)."""
         return np.diff(self.start)
 
+    def thinned(self, most: int) -> Trace:
+        """At most so many states, evenly."""
+        if self.n <= most:
+            return self
+        kept = np.zeros(self.n, dtype=bool)
+        kept[:: -(-self.n // most)] = True
+        sizes, units = self.sizes, np.repeat(kept, self.sizes)
+        start = np.concatenate([[0], np.cumsum(sizes[kept])]).astype(np.intp)
+        return Trace(self.units[units], start, self.node[kept], self.walker[kept], self.key[kept])
+
     def set_of(self, i: int) -> IntArray:
         """Units of state i."""
         return np.sort(self.units[self.start[i] : self.start[i + 1]]).astype(np.intp)

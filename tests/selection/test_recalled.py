@@ -54,7 +54,12 @@ def test_the_posterior_stays_what_it_is(form, labels, known):
     rng = np.random.default_rng(2)
     core = np.arange(n) < 5
     sets = [(), (0,), (0, 2), (1, 2), (0, 1, 2), (3,), (0, 1, 2, 3, 4), (2, 4)]
-    found.recall(recalled(core, sets, 2.0 * rng.standard_normal((len(sets), grid.log_g.size)), found.marks))
+    whole = recalled(core, sets, 2.0 * rng.standard_normal((len(sets), grid.log_g.size)), found.marks)
+    some = recalled(
+        (np.arange(n) > 2) & (np.arange(n) < 7), [(3, 4), (5,), (), (6, 3)], rng.standard_normal(4), found.marks
+    )
+    few = recalled(np.arange(n) < 2, [(0,), (1,), (0, 1)], rng.standard_normal(3), found.marks)
+    found.recall([whole, some, few])
     always = np.flatnonzero(np.zeros(n) if grid.unit_odds is None else grid.unit_odds == np.inf)
     prob, sizes = [], []
     for i in range(16):
@@ -86,7 +91,8 @@ def test_what_is_recalled():
         key=np.arange(7, dtype=np.uint64),
     )
     marks = np.random.default_rng(0).integers(0, 2**63, 6, dtype=np.uint64)
-    found = recalled_sets(problem, grid, trace, np.array([0.6, 0.6, 0.4, 0.1, 0.0, 1e-4]), marks)
+    found, *others = recalled_sets(problem, grid, trace, np.array([0.6, 0.6, 0.4, 0.1, 0.0, 1e-4]), marks)
+    assert others == []
     assert found.core.tolist() == [True] * 4 + [False] * 2
     assert (np.diff(found.key.astype(float)) > 0).all()
     sets = [found.units[a:b] for a, b in zip(found.start[:-1], found.start[1:], strict=True)]
@@ -96,7 +102,7 @@ def test_what_is_recalled():
         expected = log_joint(problem, grid, spectrum(problem, units), units)
         assert np.ptp(own - expected) < EXACT
     assert logsumexp(found.log_prob) == pytest.approx(0.0, abs=EXACT)
-    assert recalled_sets(problem, grid, trace, np.zeros(6), marks) is None
+    assert recalled_sets(problem, grid, trace, np.zeros(6), marks) == []
 
 
 def test_explanations_that_have_nothing_in_common():
@@ -119,7 +125,7 @@ def test_units_of_many_columns_that_do_not_fit():
     problem = replace(problem, units=units_of(6, np.array([0, 0, 0, 0, 1, 2])))
     grid = grid_of(problem, Given())
     found = Walkers(problem, grid, 1, 2, recall_every=3)
-    found.recall(recalled(np.ones(3, dtype=bool), [(), (0,), (1,)], np.zeros((3, grid.log_g.size)), found.marks))
+    found.recall([recalled(np.ones(3, dtype=bool), [(), (0,), (1,)], np.zeros((3, grid.log_g.size)), found.marks)])
     found.start(0, np.zeros(0, dtype=np.intp), 3, np.array([1, 2, 3, 4], dtype=np.uint64))
     visits = found.advance(0, 3, 200, Sums.empty(3, 6))
     assert visits.size.max() <= 2

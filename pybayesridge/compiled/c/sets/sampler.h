@@ -48,7 +48,7 @@ typedef struct {
     int64_t n_free;        /* units that move */
     int64_t dual_from;    /* columns in from which a set is held by its rows, 0 for never */
     int64_t n_watched;    /* units that every pass looks at, where `watched` is */
-    int64_t n_recalled;   /* sets of core units that a walker may go to at once */
+    int64_t n_lists;      /* lists of sets that a walker may go to at once */
     int64_t largest_recalled; /* units of the largest of them, MOST_RECALLED at most */
     int64_t recall_every;
     double yy, outside, nu; /* y'y, its part outside the rows of `xt`, degrees of freedom */
@@ -74,14 +74,15 @@ typedef struct {
     const uint8_t *listed;           /* units whose neighbours are looked for */
     const int32_t *watched;          /* units that every pass looks at; NULL: all of them */
     const uint8_t *is_watched;
-    const uint8_t *is_core;          /* units of which recalled sets are made */
-    const uint64_t *mark;            /* of the units: a set's key is that of all its core units by exclusive or */
-    const uint64_t *recalled_key;    /* ascending */
+    const uint8_t *is_core;          /* (n_lists, n_units): units of which the sets of a list are made */
+    const int64_t *list_start;       /* the sets of list i: list_start[i] to list_start[i + 1] - 1 */
+    const uint64_t *mark;            /* of the units: a set's key is that of all its units by exclusive or */
+    const uint64_t *recalled_key;    /* ascending in each list */
     const int64_t *recalled_start;   /* the units of set i, ascending: recalled_unit[recalled_start[i]] and so on */
     const int32_t *recalled_unit;
-    const double *recalled_sum;      /* how likely the sets up to this one are proposed, and of each set the nodes */
-    const double *recalled_node_sum;
-    const double *log_recalled;      /* log of the probability with which a set and a node are proposed */
+    const double *recalled_sum;      /* how likely the sets of a list up to this one are proposed */
+    const double *recalled_node_sum; /* and the nodes up to this one, of the sets of the first list */
+    const double *log_recalled;      /* log probability of a set and a node in the first list, of a set in others */
 } Problem;
 
 typedef struct {
