@@ -256,11 +256,11 @@ def test_modes_of_glmer():
         ),
         (
             lambda: BayesRidge.from_formula(
-                "y ~ (1 | g)",
-                pd.DataFrame({"y": np.arange(1200) % 2, "g": np.arange(1200) // 2}),
+                "y ~ (1 | g) + (1 | h)",
+                pd.DataFrame({"y": np.arange(1800) % 2, "g": np.arange(1800) // 3, "h": np.arange(1800) % 501}),
                 family="binomial",
             ).fit(),
-            "600 levels",
+            "beside the 600 levels",
         ),
     ],
 )

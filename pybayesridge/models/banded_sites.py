@@ -23,6 +23,10 @@ MOST_COLUMNS = 1_500
 """More penalised columns are not factorised: there are hundreds of nodes with several factorisations each."""
 
 
+MOST_BESIDE = 500
+"""More penalised columns beside a group with very many levels are not factorised, likewise."""
+
+
 def fit(
     model: BayesRidge, entry: BandSitesMethod, options: dict[str, Any], recipe: Recipe
 ) -> GeneralizedBandRidgeResults:
@@ -69,14 +73,16 @@ def _check(model: BayesRidge, entry: BandSitesMethod) -> None:
     """Refuse what is too large."""
     bands = model.bands
     assert bands is not None
+    penalized = int((bands.of_column >= 0).sum())
     if bands.eliminated is not None:
         name = bands.names[bands.eliminated]
-        raise ValueError(
-            f"{name!r} has {bands.members(bands.eliminated).size:,} levels: groups with 500 or more require "
-            f"family='gaussian', not {model.family!r}; use groups with fewer levels"
-        )
-    penalized = int((bands.of_column >= 0).sum())
-    if penalized > MOST_COLUMNS:
+        levels = bands.members(bands.eliminated).size
+        if penalized - levels > MOST_BESIDE:
+            raise ValueError(
+                f"beside the {levels:,} levels of {name!r} there may be {MOST_BESIDE:,} other penalised columns with "
+                f"family={model.family!r}, and there are {penalized - levels:,}: use groups with fewer levels"
+            )
+    elif penalized > MOST_COLUMNS:
         raise ValueError(
             f"bands with family={model.family!r} take at most {MOST_COLUMNS:,} penalised columns, and there are "
             f"{penalized:,}: leave out columns, or fit without bands"

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, RandomLike, RowsLike
 from pybayesridge.bands.mixed_components import MixedGrid
@@ -145,7 +146,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         rows, unseen, labels = self.model.rows_with_groups(exog, transform, groups=groups)
         x, z = self.model.split_rows(rows, self.posterior.design)
         if new_levels == "sample" and unseen.any():
-            x = np.hstack([x, unseen])
+            x = sparse.hstack([x, unseen]).tocsr() if sparse.issparse(x) else np.hstack([x, unseen])
         return rows, (x, z), labels, self.extent_of_rows(exog, exposure, labels)
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:

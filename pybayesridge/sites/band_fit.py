@@ -21,9 +21,12 @@ from pybayesridge.bands.lattice import Lattice, Value, grown, root_at
 from pybayesridge.bands.mixed import FEW, FINER, STARTS, STEPS, WINDOW, independent, without_nothing
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_problem import MixedProblem
+from pybayesridge.bands.system import System
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation
+from pybayesridge.sites.arrow_bands import ArrowSpace, arrow_from_problem
+from pybayesridge.sites.arrow_posterior import make_arrow_posterior
 from pybayesridge.sites.band_posterior import BandSitesPosterior, make_band_posterior
 from pybayesridge.sites.bands import BandSpace, from_problem
 from pybayesridge.sites.ep import expectation_propagation
@@ -103,7 +106,7 @@ class BandSitesFit(SitesFit):
         What logs of variances are larger by than on the user's scale of the prior.
     """
 
-    space: BandSpace  # type: ignore[assignment]
+    space: BandSpace | ArrowSpace  # type: ignore[assignment]
     factors: Factors = ()
     coordinates: Coordinates | None = None
     lattice: Lattice | None = None
@@ -123,8 +126,9 @@ class BandSitesFit(SitesFit):
 
     def posterior(self) -> BandSitesPosterior:
         """The joint posterior of the coefficients."""
-        return make_band_posterior(
-            self.space,
+        make = make_band_posterior if isinstance(self.space, BandSpace) else make_arrow_posterior
+        return make(
+            self.space,  # type: ignore[arg-type]
             self.likelihood,
             self.nodes,
             self.weight,
@@ -161,7 +165,7 @@ class _Seen:
     found : list of Approximation
     """
 
-    space: BandSpace
+    space: BandSpace | ArrowSpace
     likelihood: Likelihood
     solver: str
     maxiter: int
@@ -236,6 +240,11 @@ class _Seen:
         return nearest.tolist(), weights
 
 
+def space_of(problem: MixedProblem) -> BandSpace | ArrowSpace:
+    """Rows in the columns of a problem."""
+    return from_problem(problem) if isinstance(problem.system, System) else arrow_from_problem(problem)
+
+
 def fit_integrated(
     problem: MixedProblem,
     likelihood: Likelihood,
@@ -270,7 +279,7 @@ def fit_integrated(
     FloatingPointError
         If rounding errors outweigh the prior.
     """
-    space = from_problem(problem)
+    space = space_of(problem)
     seen = _Seen(space, likelihood, solver, maxiter)
     with one_pool(space.flops):
         return _integrated(problem, seen, prior, 0.5 * space.k if flat_in == "latent" else 0.0, tol)
@@ -354,10 +363,10 @@ def _integrated(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: flo
     )
 
 
-def _kept(space: BandSpace, factors: Factors, found: list[Approximation]) -> tuple[Approximation, ...]:
+def _kept(space: BandSpace | ArrowSpace, factors: Factors, found: list[Approximation]) -> tuple[Approximation, ...]:
     """The nodes without what others start from, with their joint posteriors where these take little memory."""
     nodes = [replace(node, start=None, center=None) for node in found]
-    if len(nodes) * (space.k + space.rank) ** 2 > MOST_NUMBERS:
+    if len(nodes) * space.numbers > MOST_NUMBERS:
         return tuple(nodes)
     at = [space.at(tuple(each[i] for each in factors)) for i in range(len(nodes))]
     return tuple(replace(node, joint=node.gaussian(own)) for node, own in zip(nodes, at, strict=True))
@@ -367,7 +376,7 @@ def fit_given(
     problem: MixedProblem, likelihood: Likelihood, solver: str, log_variance: FloatArray, maxiter: int
 ) -> BandSitesFit:
     """Given logs of the variances of the coefficients of each band (K,) on the user's scale of the prior."""
-    space = from_problem(problem)
+    space = space_of(problem)
     seen = _Seen(space, likelihood, solver, maxiter)
     root = np.exp(0.5 * (log_variance + problem.log_unit))
     factors = tuple(np.diag(root[list(each)]) for each in space.terms.bands)
@@ -381,7 +390,7 @@ def fit_mode(problem: MixedProblem, likelihood: Likelihood, solver: str, maxiter
     The free entries of the A of all terms, in which the evidence is smooth also where variances are zero or
     correlations 1, are found by a quasi-Newton method from several starts.
     """
-    space = from_problem(problem)
+    space = space_of(problem)
     seen = _Seen(space, likelihood, solver, maxiter)
     terms, c = space.terms, likelihood.latent_variance
     entries = lower_entries(terms)
@@ -488,7 +497,7 @@ def _moments(lattice: Lattice) -> tuple[FloatArray, FloatArray]:
 
 
 def _functions(
-    space: BandSpace, coordinates: Coordinates, lattice: Lattice, mean: FloatArray, c: float
+    space: BandSpace | ArrowSpace, coordinates: Coordinates, lattice: Lattice, mean: FloatArray, c: float
 ) -> FloatArray:
     """Functions whose means are to be accurate: roots of shares, correlations, largest coefficients."""
     terms = space.terms
@@ -497,13 +506,13 @@ def _functions(
     shares = np.sqrt(own / (c + terms.totals(factors).sum(axis=1, keepdims=True)))
     spread = mean - lattice.weight @ mean
     # Combinations of coefficients that depend most on the variances, in units of fitted values.
-    unit = np.r_[np.full(space.k, float(space.design.n)), np.diag(space.gram)]
+    unit = np.r_[np.full(space.k, float(space.design.n)), space.diagonal]
     largest = np.argsort(-(lattice.weight @ spread**2) * unit)[:COEFFICIENTS]
     return np.hstack([shares, terms.correlations(factors), mean[:, largest]])
 
 
 def _fall(
-    space: BandSpace,
+    space: BandSpace | ArrowSpace,
     likelihood: Likelihood,
     factors: Factors,
     nodes: tuple[Approximation, ...],
@@ -536,7 +545,7 @@ def _fall(
         columns: list[int] = []
         for bands, at in zip(terms.bands, terms.columns, strict=True):
             columns += [j for i, band in enumerate(bands) if band in some for j in at[i].tolist()]
-        rows = space.rows[:, [*range(space.k), *(space.k + np.sort(columns).astype(int)).tolist()]]
+        rows = space.rows_in(np.sort(columns).astype(int))
         left, values, _ = np.linalg.svd(rows, full_matrices=False)
         rank = int((values > RANK * values[0]).sum())
         lost = dimensions(left[:, :rank], likelihood)

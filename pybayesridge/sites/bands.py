@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bands.covariance import Factors, Terms
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.system import System
@@ -45,6 +45,20 @@ class BandSpace(InRows):
     def without_rows(self) -> BandSpace:
         """The same with every array over rows emptied."""
         return BandSpace(self.rows[:0], self.k, self.design.without_rows(), self.terms, self.gram)
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of a joint posterior."""
+        return int(self.rows.shape[1]) ** 2
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """Sums of squares of the columns, rows weighted by their trials, (p,)."""
+        return np.diag(self.gram)
+
+    def rows_in(self, columns: IntArray) -> FloatArray:
+        """Rows in Q and some of the penalised columns, (n, k + m)."""
+        return self.rows[:, np.r_[np.arange(self.k), self.k + columns]]
 
     def at(self, factors: Factors) -> BandsAt:
         """The same at given covariances."""

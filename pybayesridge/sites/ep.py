@@ -15,7 +15,7 @@ from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.sites.acceleration import History
 from pybayesridge.sites.approximation import Approximation, cavity
 from pybayesridge.sites.coordinates import Scaled, Space
-from pybayesridge.sites.gaussian import Gaussian, Sites, backward, combine, forward, prior_slope
+from pybayesridge.sites.gaussian import Gaussian, Sites, combine, prior_slope
 from pybayesridge.sites.laplace import mode
 from pybayesridge.sites.likelihood import RowSites
 from pybayesridge.sites.tilted import Tilted
@@ -177,8 +177,8 @@ def _joint_change(
     """
     precision = after.precision - before.precision
     pull = rows.transposed_times(after.shift - before.shift - precision * mean)
-    half = forward(gaussian.factor, pull)
-    step = backward(gaussian.factor, half)
+    half = gaussian.half(pull)
+    step = gaussian.unhalf(half)
     # Relative to the sites' own precision, or summed over rows: each bounds what variances change relatively.
     size = np.abs(precision)
     relative = float((size / np.maximum(before.precision, 1e-300)).max(initial=0.0))
@@ -197,5 +197,5 @@ def _log_evidence(gaussian: Gaussian, k: int, tilted: Tilted, variance: FloatArr
     coordinates: of many events both are large, and their difference would be lost in rounding errors.
     """
     u = gaussian.mean[k:]
-    of_coordinates = 0.5 * k * np.log(2 * np.pi) - np.log(np.diag(gaussian.factor)).sum() - 0.5 * float(u @ u)
+    of_coordinates = 0.5 * k * np.log(2 * np.pi) - gaussian.log_root - 0.5 * float(u @ u)
     return float(of_coordinates + (tilted.log_integral - 0.5 * np.log(2 * np.pi * variance)).sum())

@@ -15,6 +15,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from pybayesridge._types import FloatArray
 from pybayesridge.linalg import blas
+from pybayesridge.sites.arrow import ArrowRows
 from pybayesridge.sites.coordinates import Scaled
 
 
@@ -51,6 +52,23 @@ class Gaussian:
         """The attributes in files of earlier versions, which had the normaliser among them."""
         return {name: value for name, value in state.items() if name != "log_normalizer"}
 
+    @property
+    def log_root(self) -> float:
+        """Half the log determinant of the posterior precision."""
+        return float(np.log(np.diag(self.factor)).sum())
+
+    def half(self, right: FloatArray) -> FloatArray:
+        """``L^-1 right``, whose square is ``right' covariance right``."""
+        return forward(self.factor, right)
+
+    def unhalf(self, half: FloatArray) -> FloatArray:
+        """``L^-T half``: of a half the covariance times what it is of, of noise a deviation from the mean."""
+        return backward(self.factor, half)
+
+    def length(self, direction: FloatArray) -> float:
+        """The length of a step in posterior standard deviations."""
+        return float(np.sqrt(((self.factor.T @ direction) ** 2).sum()))
+
     def variances(self, rows: Scaled) -> FloatArray:
         """Variances of the linear functions that `rows` are, (m,)."""
         out = np.empty(rows.rows.shape[0])
@@ -73,7 +91,7 @@ class Gaussian:
         return blas.product(root, root.T)
 
 
-def combine(rows: Scaled, sites: Sites) -> Gaussian:
+def combine(rows: Scaled | ArrowRows, sites: Sites) -> Gaussian:
     """Multiply sites and prior.
 
     Raises
@@ -81,6 +99,8 @@ def combine(rows: Scaled, sites: Sites) -> Gaussian:
     FloatingPointError
         If the precision is not positive definite: the sites do not determine the flat coordinates.
     """
+    if isinstance(rows, ArrowRows):
+        return rows.combined(sites.precision, sites.shift)  # type: ignore[return-value]
     factor = factorize(rows, sites.precision)
     right = rows.transposed_times(sites.shift)
     half = forward(factor, right)

@@ -88,7 +88,7 @@ def mode(rows: Scaled, likelihood: RowSites, start: FloatArray | None, *, tol: f
         sites = sites_at(likelihood, eta)
         gaussian = combine(rows, sites)
         direction = gaussian.mean - at
-        change = float(np.sqrt(((gaussian.factor.T @ direction) ** 2).sum()))
+        change = gaussian.length(direction)
         change = max(change, float(np.abs(rows.times(direction)).max(initial=0.0)) / ABSOLUTE)
         if change <= tol or n_iter == maxiter:
             break
@@ -103,7 +103,7 @@ def laplace(
     rows = space.scaled(log_t2)
     found = mode(rows, likelihood, start, tol=tol, maxiter=maxiter)
     gaussian, sites = found.gaussian, found.sites
-    log_evidence = found.height + 0.5 * rows.k * np.log(2 * np.pi) - np.log(np.diag(gaussian.factor)).sum()
+    log_evidence = found.height + 0.5 * rows.k * np.log(2 * np.pi) - gaussian.log_root
     variance = gaussian.variances(rows)
     return Approximation(
         log_t2=log_t2,
@@ -125,9 +125,9 @@ def _loss_of_curvature(
     rows: Scaled, likelihood: RowSites, gaussian: Gaussian, eta: FloatArray, variance: FloatArray
 ) -> float:
     """Half the derivative in log t2 of the log determinant by way of the mode, on which the curvature depends."""
-    root, pulled = gaussian.root(), gaussian.mean.copy()
+    pulled = gaussian.mean.copy()
     pulled[: rows.k] = 0.0
-    moves = rows.times(root @ (root.T @ pulled))
+    moves = rows.times(gaussian.unhalf(gaussian.half(pulled)))
     step = STEP / max(float(np.abs(moves).max(initial=0.0)), 1e-300)
     up, down = (sites_at(likelihood, eta + sign * step * moves).precision for sign in (1.0, -1.0))
     return 0.5 * float(variance @ (up - down)) / (2.0 * step)

@@ -1,0 +1,225 @@
+"""Rows in the columns of several bands, of which one is a factor with very many levels.
+
+``eta = Q h + X b + E a``: E, the dummies of the factor, and those of other groups keep their own entries; from the
+other columns X that part is taken that the unpenalised ones explain. Only the flat h depend on that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.bands.covariance import Factors, Terms
+from pybayesridge.bands.eliminated import Eliminated
+from pybayesridge.bands.mixed_problem import MixedProblem
+from pybayesridge.design.design import Design
+from pybayesridge.sites.arrow import ArrowRows
+from pybayesridge.sites.posterior import to_user
+
+MOST_DENSE = 1 << 22
+"""Numbers of rows and columns in which separation is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowSpace:
+    """Rows in the columns of all bands, and the way back; see :class:`pybayesridge.sites.bands.BandSpace`.
+
+    Attributes
+    ----------
+    level : (n,) int array
+    value : (n,) array
+        Entry of each row in the column of its level, 0 where it has none.
+    beside : (n, k + p2) array, Fortran order
+        ``[Q, X]``.
+    k : int
+        Number of unpenalised columns.
+    design : Design
+        Its columns on the scale of the prior.
+    system : Eliminated
+        The columns by their parts.
+    """
+
+    level: IntArray
+    value: FloatArray
+    beside: FloatArray
+    k: int
+    design: Design
+    system: Eliminated
+
+    @property
+    def terms(self) -> Terms:
+        """Which columns belong together."""
+        return self.system.terms
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.level.size)
+
+    @property
+    def rank(self) -> int:
+        """Number of penalised coordinates."""
+        return self.system.p
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of the largest call of BLAS in an approximation."""
+        return float(self.system.levels.size * self.beside.shape[1] ** 2)
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of a joint posterior."""
+        m = self.beside.shape[1]
+        return (self.system.levels.size + m) * (m + 2)
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """Sums of squares of the columns, weighted by their trials, (p,)."""
+        return self.system.diagonal
+
+    def squares(self, b: FloatArray) -> FloatArray:
+        """Sums of squares of what coefficients (p, m) explain, the unpenalised columns projected out, (m,)."""
+        return self.system.squares(b)
+
+    def rows_in(self, columns: IntArray) -> FloatArray:
+        """Rows in Q and some of the penalised columns, (n, k + m).
+
+        Raises
+        ------
+        ValueError
+            If they take too much memory.
+        """
+        if self.n * (self.k + columns.size) > MOST_DENSE:
+            raise ValueError(
+                "the responses are separated within nearly all levels of a group, so that nothing but the prior "
+                "limits its variance: use groups with fewer levels, fit('reml'), or fewer terms"
+            )
+        out = np.zeros((self.n, self.k + self.rank))
+        out[:, : self.k] = self.beside[:, : self.k]
+        out[:, self.k + self.system.rest] = self.beside[:, self.k :]
+        out[np.arange(self.n), self.k + self.system.levels[self.level]] += self.value
+        return out[:, np.r_[np.arange(self.k), self.k + columns]]
+
+    def without_rows(self) -> ArrowSpace:
+        """The same with every array over rows emptied."""
+        none = slice(0, 0)
+        design = self.design.without_rows()
+        return replace(self, level=self.level[none], value=self.value[none], beside=self.beside[none], design=design)
+
+    def at(self, factors: Factors) -> ArrowAt:
+        """The same at given covariances."""
+        return ArrowAt(self, factors)
+
+    def others_at(self, beside: FloatArray, factors: Factors) -> FloatArray:
+        """What multiplies h and u of the other columns, from what multiplies h and coefficients, (m, k + p2)."""
+        out = np.array(beside, order="F")
+        out[:, self.k :] = self.system.others.times_factors(beside[:, self.k :], self.system.with_rest(factors))
+        return out
+
+    def root(self, factors: Factors) -> float:
+        """The standard deviation of the effects of the eliminated levels."""
+        return float(factors[self.system.term][0, 0])
+
+    def coefficients(self, u: FloatArray, factors: Factors) -> FloatArray:
+        """H and the coefficients in the order of the columns, from h and u, (k + p, m)."""
+        system, m = self.system, self.k + self.system.rest.size
+        out = np.empty(u.shape)
+        out[: self.k] = u[: self.k]
+        out[self.k + system.rest] = system.others.coefficients(u[self.k : m], system.with_rest(factors))
+        out[self.k + system.levels] = self.root(factors) * u[m:]
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowAt:
+    """Rows in the columns of all bands at given covariances; see :class:`pybayesridge.sites.coordinates.Space`."""
+
+    space: ArrowSpace
+    factors: Factors
+
+    def scaled(self, log_t2: float) -> Any:
+        """The ArrowRows for coordinates of unit prior variance; variances are those of the factors times t2."""
+        space, system, m = self.space, self.space.system, self.space.beside.shape[1]
+        units = np.r_[np.ones(space.k), np.full(space.rank, np.exp(0.5 * log_t2))]
+        units[m:] *= space.root(self.factors)
+        beside, others = space.beside, system.with_rest(self.factors)
+        if any(len(factor) > 1 for factor in others):
+            beside = space.others_at(beside, self.factors)
+        else:
+            for (columns,), factor in zip(system.others.columns, others, strict=True):
+                units[space.k + columns] *= factor[0, 0]
+        return ArrowRows(space.level, space.value, beside, space.k, units)
+
+    def if_small(self, joint: Any) -> None:
+        """None: most of the nodes are left out in the end."""
+
+
+def arrow_from_problem(problem: MixedProblem) -> ArrowSpace:
+    """Rows in the columns of a problem one of whose factors is eliminated, and whose design is weighted by trials."""
+    design, system = problem.design, problem.system
+    assert isinstance(system, Eliminated)
+    k, groups = design.block.k, system.grouped.shape[1]
+    x = sparse.csc_matrix(design.x[:, design.columns], dtype=np.float64) @ sparse.diags(1.0 / design.scale)
+    x = sparse.csc_matrix(x)
+    own = sparse.csr_matrix(x[:, system.levels])
+    counts = np.diff(own.indptr)
+    level, value = np.zeros(design.n, dtype=np.intp), np.zeros(design.n)
+    level[counts > 0], value[counts > 0] = (
+        own.indices[own.indptr[:-1][counts > 0]],
+        own.data[own.indptr[:-1][counts > 0]],
+    )
+    beside = np.empty((design.n, k + system.rest.size), order="F")
+    q = design.block.q * np.sqrt(design.n)
+    beside[:, :k] = q if design.block.sqrt_w is None else q / design.block.sqrt_w[:, None]
+    beside[:, k : k + groups] = x[:, system.rest[:groups]].toarray()
+    plain = system.rest[groups:]
+    z_rows = _z_rows(design)
+    beside[:, k + groups :] = x[:, plain].toarray() - z_rows @ system.taken
+    return ArrowSpace(level, value, beside, k, design, system)
+
+
+def _z_rows(design: Design) -> FloatArray:
+    """The unpenalised columns on the user's scale, (n, k), from the orthonormal basis of the weighted ones."""
+    z = design.block.q @ design.block.r
+    return z if design.block.sqrt_w is None else z / design.block.sqrt_w[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowFunctionals:
+    """Linear functions of h, coefficients, and effects of levels without a row.
+
+    Attributes
+    ----------
+    of_levels : (M, L) csr matrix
+    beside : (M, k + p2) array
+    outside : (M, K) array
+    """
+
+    of_levels: Any
+    beside: FloatArray
+    outside: FloatArray
+
+    @property
+    def count(self) -> int:
+        """M."""
+        return int(self.beside.shape[0])
+
+    def part(self, which: slice) -> ArrowFunctionals:
+        """Some of them."""
+        return ArrowFunctionals(self.of_levels[which], self.beside[which], self.outside[which])
+
+
+def functionals(space: ArrowSpace, x_rows: Any, z_rows: FloatArray) -> ArrowFunctionals:
+    """Those of rows of the columns (m, p), after which may stand what multiplies new levels' effects."""
+    system, design, p = space.system, space.design, space.design.p
+    x = sparse.csr_matrix(x_rows)
+    outside = x[:, p:].toarray() if x.shape[1] > p else np.zeros((x.shape[0], space.terms.count))
+    x = sparse.csc_matrix(x[:, :p] @ sparse.diags(1.0 / design.scale))
+    groups = system.grouped.shape[1]
+    plain = x[:, system.rest[groups:]].toarray() - z_rows @ system.taken
+    beside = np.hstack([z_rows @ to_user(design), x[:, system.rest[:groups]].toarray(), plain])
+    return ArrowFunctionals(sparse.csr_matrix(x[:, system.levels]), beside, outside)

@@ -1,0 +1,122 @@
+"""Groups with very many levels, for yes/no responses and counts: against the same models with dense columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from pybayesridge import BayesRidge, load
+from pybayesridge.formula import bands as of_formulas
+from pybayesridge.sites.arrow import ArrowRows
+from pybayesridge.sites.gaussian import Gaussian, Sites, combine
+
+SAME = 1e-4
+"""Coefficients in standard deviations, and standard deviations relatively: places where integrals end differ."""
+
+EXACT = 1e-9
+"""Linear algebra in two ways."""
+
+DRAWN = 0.01
+"""Quantiles of draws."""
+
+LEVELS, N = 12, 90
+
+
+def data() -> pd.DataFrame:
+    """Rows in two groups, of which a few lack the first."""
+    rng = np.random.default_rng(8)
+    out = pd.DataFrame({"x": rng.standard_normal(N), "z": rng.uniform(0, 3, N), "t": rng.uniform(0.5, 2, N)})
+    g = rng.permutation(np.resize(np.arange(LEVELS), N))
+    h = rng.integers(0, 4, N)
+    eta = 0.3 + 0.6 * out["x"] + rng.standard_normal(LEVELS)[g] + 0.5 * rng.standard_normal(4)[h]
+    out["g"], out["h"] = [f"g{i}" for i in g], [f"h{i}" for i in h]
+    out["k"], out["m"] = rng.binomial(3, 1 / (1 + np.exp(-eta))), 3
+    out["c"] = rng.poisson(np.exp(eta) * out["t"])
+    return out
+
+
+DATA = data()
+MODELS = {
+    "trials": ("k ~ x + (1 | g)", {"family": "binomial", "trials": "m"}),
+    "exposure": ("c ~ x + (1 | g) + (1 | h)", {"family": "poisson", "exposure": "t"}),
+    "slopes": ("c ~ x + (0 + x | g)", {"family": "poisson"}),
+    "curve": ("k ~ x + (1 | g) + s(z, k=4)", {"family": "binomial", "trials": "m"}),
+}
+
+
+def test_an_arrow_is_factorised_as_the_whole_matrix():
+    rng = np.random.default_rng(1)
+    n, m, k, count = 40, 3, 2, 7
+    level, value = rng.integers(0, count - 1, n), rng.normal(size=n)
+    beside, units = np.asfortranarray(rng.normal(size=(n, m))), rng.uniform(0.5, 2.0, m + count)
+    units[:k] = 1.0
+    rows = ArrowRows(level, value, beside, k, units)
+    dummies = np.zeros((n, count))
+    dummies[np.arange(n), level] = value
+    whole = np.hstack([beside, dummies]) * units
+    sites = Sites(rng.uniform(0.1, 3.0, n), rng.normal(size=n))
+    precision = (whole.T * sites.precision) @ whole + np.diag(np.r_[np.zeros(k), np.ones(m + count - k)])
+    covariance = np.linalg.inv(precision)
+    found = combine(rows, sites)
+    assert not isinstance(found, Gaussian)
+    np.testing.assert_allclose(found.mean, covariance @ whole.T @ sites.shift, rtol=EXACT, atol=EXACT)
+    np.testing.assert_allclose(found.variances(rows), np.einsum("ij,jk,ik->i", whole, covariance, whole), rtol=EXACT)
+    assert found.log_root == pytest.approx(0.5 * np.linalg.slogdet(precision)[1], rel=EXACT)
+    right = rng.normal(size=m + count)
+    np.testing.assert_allclose(found.unhalf(found.half(right)), covariance @ right, rtol=EXACT, atol=EXACT)
+    assert found.length(right) == pytest.approx(np.sqrt(right @ precision @ right), rel=EXACT)
+    of_levels, of_others = found.halves(sparse.csr_matrix(dummies * units[m:]), beside * units[:m])
+    square = (of_levels @ of_levels.T).toarray() + of_others @ of_others.T
+    np.testing.assert_allclose(square, whole @ covariance @ whole.T, rtol=EXACT, atol=EXACT)
+    noise = found.unhalf(np.eye(m + count))
+    np.testing.assert_allclose(noise @ noise.T, covariance, rtol=EXACT, atol=EXACT)
+
+
+@pytest.mark.parametrize("method", ["laplace", "ep"])
+@pytest.mark.parametrize("name", MODELS)
+def test_groups_that_are_eliminated_are_those_with_dense_columns(name, method, monkeypatch, tmp_path):
+    formula, more = MODELS[name]
+    dense = BayesRidge.from_formula(formula, DATA, unpenalized="fixed", **more).fit(method)
+    new = DATA.head(4).assign(g=["g1", "new", None, "g2"])
+    expected = dense.get_prediction(new).summary_frame()
+    monkeypatch.setattr(of_formulas, "MANY_LEVELS", 5)
+    large = BayesRidge.from_formula(formula, DATA, unpenalized="fixed", **more).fit(method)
+    names = list(dense.params.index)
+    np.testing.assert_allclose((large.params[names] - dense.params) / dense.bse, 0, atol=SAME)
+    np.testing.assert_allclose(large.bse[names], dense.bse, rtol=SAME)
+    np.testing.assert_allclose(large.conf_int().loc[names], dense.conf_int(), atol=2 * SAME)
+    change = large.cov_params().loc[names, names] - dense.cov_params()
+    np.testing.assert_allclose(change / np.outer(dense.bse, dense.bse), 0, atol=SAME)
+    np.testing.assert_allclose(large.fittedvalues, dense.fittedvalues, rtol=SAME)
+    np.testing.assert_allclose(large.get_prediction(new).summary_frame(), expected, rtol=10 * SAME)
+    np.testing.assert_allclose(large.variance_components()["mean"], dense.variance_components()["mean"], rtol=1e-3)
+    assert large.log_marginal == pytest.approx(dense.log_marginal, abs=SAME)
+    assert large.loo_log_score == pytest.approx(dense.loo_log_score, abs=SAME)
+    drawn = large.sample(20_000, rng=1)
+    below = (drawn < large.conf_int()[large.conf_int().columns[0]]).mean()
+    np.testing.assert_allclose(below, 0.025, atol=DRAWN)
+    np.testing.assert_allclose(large.explained_variance()["mean"], dense.explained_variance()["mean"], atol=DRAWN)
+    large.save(tmp_path / "fit", remove_data=True)
+    again = load(tmp_path / "fit")
+    np.testing.assert_allclose(again.params, large.params, rtol=1e-9)
+    np.testing.assert_allclose(again.get_prediction(new).summary_frame(), expected, rtol=10 * SAME)
+
+
+def test_six_hundred_levels():
+    rng = np.random.default_rng(3)
+    g = np.repeat(np.arange(600), 4)
+    x = rng.standard_normal(g.size)
+    y = rng.poisson(np.exp(0.4 + 0.5 * x + 0.7 * rng.standard_normal(600)[g]))
+    frame = pd.DataFrame({"y": y, "x": x, "g": g.astype(str)})
+    model = BayesRidge.from_formula("y ~ x + (1 | g)", frame, family="poisson", unpenalized="fixed")
+    res = model.fit("laplace")
+    low, high = res.variance_components().loc["g", ["lower", "upper"]]
+    assert low < 0.7 < high
+    assert abs(res.params["x"] - 0.5) < 4 * res.bse["x"]
+    effects = res.random_effects()
+    assert len(effects) == 600
+    mode = model.fit("reml")
+    assert abs(mode.params["x"] - res.params["x"]) < 0.1 * res.bse["x"]
+    assert low < mode.variance_components().loc["g", "mean"] < high
