@@ -98,6 +98,7 @@ PAGES = {
     "bands": module("bands", small=SMALL),
     "bands_calibration": module("bands_calibration", small=SMALL),
     "large_groups": module("large_groups", small=SMALL),
+    "mixed_calibration": module("mixed_calibration", small=SMALL),
     "prior_r2": script("prior_r2"),
     "selection_calibration": module("selection_calibration"),
     "binary_calibration": module("binary_calibration", small=SMALL),

@@ -24,6 +24,9 @@ from pybayesridge.results.export_fields import check
 SAME = 1e-3
 """The same fit by another way, in posterior standard deviations: the sum over the dispersion has errors of 1e-4."""
 
+OF_BANDS, DRAWN = 2e-3, 0.02
+"""A band of all columns and a single penalty, in standard deviations; shares of draws."""
+
 NEAR = 0.05
 """Other solvers and the penalty at one value, in standard deviations and relative: .025 is the largest seen."""
 
@@ -248,3 +251,54 @@ def test_what_there_is_not():
         SpikeSlab(DATA["y"], DATA[["a", "b"]], family="negative-binomial")
     with pytest.raises(ValueError, match="dispersion requires family='negative-binomial'"):
         fit(family="poisson", dispersion=0.5)
+
+
+@pytest.mark.parametrize("method", ["ep", "laplace"])
+def test_a_band_of_all_columns_is_a_single_penalty(method):
+    columns = DATA[["a", "b"]]
+    one = BayesRidge(DATA["y"], columns, family="negative-binomial").fit(method)
+    band = BayesRidge(DATA["y"], columns, family="negative-binomial", bands={"all": ["a", "b"]}).fit(method)
+    np.testing.assert_allclose((band.params - one.params) / one.bse, 0, atol=OF_BANDS)
+    np.testing.assert_allclose(band.bse, one.bse, rtol=OF_BANDS)
+    assert band.log_marginal == pytest.approx(one.log_marginal, abs=OF_BANDS)
+    assert band.loo_log_score == pytest.approx(one.loo_log_score, abs=OF_BANDS)
+    np.testing.assert_allclose(
+        band.hyperparameters().loc["alpha"].astype(float),
+        one.hyperparameters().loc["alpha"].astype(float),
+        rtol=OF_BANDS,
+    )
+
+
+def test_groups_with_a_dispersion(tmp_path):
+    rng = np.random.default_rng(9)
+    data = pd.DataFrame({"x": rng.standard_normal(90), "g": rng.choice(list("abcdef"), 90)})
+    effect = dict(zip("abcdef", 0.7 * rng.standard_normal(6), strict=True))
+    mean = np.exp(1.0 + 0.4 * data["x"] + data["g"].map(effect))
+    data["y"] = rng.poisson(mean * rng.gamma(2.0, 0.5, 90))
+    model = BayesRidge.from_formula("y ~ x + (1 | g)", data, family="negative-binomial", unpenalized="fixed")
+    res = model.fit("laplace")
+    assert list(res.hyperparameters().index) == ["sd[g]", "alpha"]
+    drawn = res.sample(20_000, rng=1, hyper_columns=True)
+    low, high = res.hyperparameters().loc["alpha", ["lower", "upper"]]
+    assert ((drawn["alpha"] > low) & (drawn["alpha"] < high)).mean() == pytest.approx(0.95, abs=0.03)
+    assert (drawn["x"] < res.conf_int().loc["x"].iloc[0]).mean() == pytest.approx(0.025, abs=DRAWN)
+    # Given the dispersion it is a model with one; at the posterior's middle that has about the same coefficients.
+    alpha = float(res.hyperparameters().loc["alpha", "median"])
+    given = BayesRidge.from_formula(
+        "y ~ x + (1 | g)", data, family="negative-binomial", unpenalized="fixed", dispersion=alpha
+    ).fit("laplace")
+    assert abs(given.params["x"] - res.params["x"]) < 0.1 * res.bse["x"]
+    assert given.sites_fit.shape is None
+    res.save(tmp_path / "fit", remove_data=True)
+    again = load(tmp_path / "fit")
+    np.testing.assert_allclose(again.hyperparameters(), res.hyperparameters(), rtol=1e-9)
+    new = data.head(2).assign(g=["a", "new"])
+    np.testing.assert_allclose(
+        again.get_prediction(new).summary_frame(), res.get_prediction(new).summary_frame(), rtol=1e-6
+    )
+    assert "alpha" in str(res.summary())
+    assert res.ppc("dispersion", draws=400)["p"].between(0.01, 0.99).all()
+    fixed = model.fit("fixed", lam=[1.0 / float(res.variance_components().loc["g", "mean"]) ** 2])
+    assert abs(fixed.params["x"] - res.params["x"]) < 0.2 * res.bse["x"]
+    with pytest.raises(ValueError, match="takes a known alpha"):
+        model.fit("reml")

@@ -73,6 +73,11 @@ def _check(model: BayesRidge, entry: BandSitesMethod) -> None:
     """Refuse what is too large."""
     bands = model.bands
     assert bands is not None
+    if model.likelihood().unknown_shape is not None and not (entry.integrates or entry.given):
+        raise ValueError(
+            f"method={entry.name!r} with bands takes a known {model.distribution.shape}: use 'ep' or 'laplace', "
+            "which integrate it out, or give it, as in dispersion=0.5"
+        )
     penalized = int((bands.of_column >= 0).sum())
     if bands.eliminated is not None:
         name = bands.names[bands.eliminated]

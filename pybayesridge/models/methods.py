@@ -390,7 +390,7 @@ BANDED_SITES = {
         told=_sweeps,
     )
     for family in FAMILIES.values()
-    if not (family.is_linear or family.shape)
+    if not family.is_linear and family.shape in ("", "alpha")
 }
 """Those of a BayesRidge with bands and other responses, by family."""
 

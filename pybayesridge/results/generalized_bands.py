@@ -25,6 +25,7 @@ from pybayesridge.results.variance_components import VarianceComponents
 from pybayesridge.sites.band_fit import BandSitesFit
 from pybayesridge.sites.band_posterior import BandSitesPosterior
 from pybayesridge.sites.fit import SitesFit
+from pybayesridge.sites.penalty import of_shape
 
 
 class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
@@ -54,14 +55,23 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
 
     sites_fit: BandSitesFit
     posterior: BandSitesPosterior
-    hyperparameter_names = VarianceComponents.hyperparameter_names  # type: ignore[assignment]
     hyperparameters = VarianceComponents.hyperparameters
-    hyperparameters_of = VarianceComponents.hyperparameters_of
     smooth = smooth
     plot_variance_components = band_plots.plot_variance_components
     plot_random_effects = band_plots.plot_random_effects
     plot_smooth = band_plots.plot_smooth
     model_name: ClassVar[str] = "BayesRidge"
+
+    @property
+    def hyperparameter_names(self) -> list[str]:  # type: ignore[override]
+        """Rows of the table of hyperparameters."""
+        own = [] if self.sites_fit.shape is None else [self.model.distribution.shape]
+        return [*(f"sd[{name}]" for name in self.bands.names), *self.correlation_names, *own]
+
+    def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
+        """Posterior means, and quantiles at the three levels `at`, of the hyperparameters."""
+        found, shape = VarianceComponents.hyperparameters_of(self, i, at), self.sites_fit.shape
+        return found if shape is None else np.vstack([found, of_shape(shape, at)])
 
     def _take_penalty(self, fit: SitesFit) -> None:
         """There is no single penalty."""
@@ -182,6 +192,9 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         others = {f"tau2[{name}]": tau2[:, [k]] for k, name in enumerate(self.bands.names)}
         correlations = terms.correlations(factors)[which]
         others |= {name: correlations[:, [k]] for k, name in enumerate(self.correlation_names)}
+        if self.sites_fit.shape is not None:
+            log_shape = np.array([node.log_shape for node in self.posterior.nodes])
+            others[self.model.distribution.shape] = np.exp(log_shape)[which][:, None]
         return Draws(beta[..., None], None, others)
 
     def diagnostics(self) -> pd.Series:
@@ -213,5 +226,9 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         return [findings.intervals_of_generalized_bands(self), *findings.on_reading_generalized(self)]
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
-        """The bands: the number of their columns, standard deviations and shares."""
-        return self.written_bands(i, alpha)
+        """The bands: the number of their columns, standard deviations and shares; and a dispersion."""
+        out, shape = self.written_bands(i, alpha), self.sites_fit.shape
+        if shape is not None:
+            values = of_shape(shape, np.array([0.5, alpha / 2, 1 - alpha / 2]))[None]
+            out.append(Written.of_hyperparameters([self.model.distribution.shape], values, alpha))
+        return out

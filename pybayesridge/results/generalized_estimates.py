@@ -236,8 +236,7 @@ class GeneralizedEstimates(LinearEstimates):
             out = np.column_stack([[*means, self.df_model], values])
             if fit.shape is None:
                 return out
-            shape = np.exp(penalty.shape_posterior(fit.shape).quantiles(at))
-            return np.vstack([out, [float(fit.shape.weight @ np.exp(fit.shape.u)), *shape]])
+            return np.vstack([out, penalty.of_shape(fit.shape, at)])
 
     def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series:
         """Posterior mean, median and interval of the share of latent variance that the penalised columns explain.

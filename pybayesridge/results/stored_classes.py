@@ -108,6 +108,7 @@ STORED = (
     "sites.approximation.Approximation",
     "sites.approximation.Kept",
     "sites.band_fit.BandSitesFit",
+    "sites.band_fit.Part",
     "sites.band_posterior.BandSitesPosterior",
     "sites.arrow.ArrowGaussian",
     "sites.arrow_bands.ArrowSpace",

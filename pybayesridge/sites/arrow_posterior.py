@@ -89,9 +89,9 @@ class ArrowPosterior(BandSitesPosterior):
     def latent_share(self, rng: np.random.Generator) -> FloatArray:
         """Draws, ascending, of the share of latent variance that the penalised columns explain at the rows."""
         space = self.space
-        drawn = self._drawn(max(LEAST, number_of_draws(space.rank) // 2), rng)[0][space.k :]
-        explained = space.squares(drawn)
-        out: FloatArray = np.sort(explained / (explained + space.design.n * self.likelihood.latent_variance))
+        drawn, which = self._drawn(max(LEAST, number_of_draws(space.rank) // 2), rng)
+        explained = space.squares(drawn[space.k :])
+        out: FloatArray = np.sort(explained / (explained + space.design.n * self.latent_variances()[which]))
         return out
 
     def _drawn(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy
@@ -38,6 +39,7 @@ from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.nodes import LAPLACE
 from pybayesridge.sites.prior import FlatIn, LogPrior
 from pybayesridge.sites.separation import dimensions
+from pybayesridge.sites.shape import ShapeGrid, integrate_shape, top_of
 
 SITE_TOL = 1e-4
 """Accuracy of the approximation at a node, in posterior standard deviations."""
@@ -81,6 +83,10 @@ ROUGH, LEVEL = 1e-2, 1e-4
 PART = 0.3
 """Steps over which curvatures are differences, in posterior standard deviations."""
 
+PASSES, FAR_SHAPE = 4, 1.0
+"""Where the most probable value of a further parameter is so far from that for which the variances were located, both
+are located again, at most so many times."""
+
 IMPROPER = (
     "the posterior of the variances is improper: the columns of the bands separate the responses, and the prior does "
     "not rule out coefficients of any size; pass a `prior` with a larger second number"
@@ -91,6 +97,26 @@ COEFFICIENTS = 20
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The posterior of the variances, given a further parameter of the likelihood if it has one.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+    lattice : Lattice
+    latent_variance : float
+        Of the noise.
+    weight : float
+        Posterior probability of the value of the parameter.
+    """
+
+    coordinates: Coordinates
+    lattice: Lattice
+    latent_variance: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
 class BandSitesFit(SitesFit):
     """The outcome of one method with several bands.
 
@@ -98,19 +124,28 @@ class BandSitesFit(SitesFit):
     ----------
     factors : tuple of (M, q, q) arrays
         Roots of the covariances of each term at the nodes.
-    coordinates : Coordinates or None
-        None where variances are not integrated out.
-    lattice : Lattice or None
-        Likewise.
+    parts : tuple of Part
+        Where variances are integrated out, for each value of a further parameter of the likelihood.
     log_unit : float
         What logs of variances are larger by than on the user's scale of the prior.
     """
 
     space: BandSpace | ArrowSpace  # type: ignore[assignment]
     factors: Factors = ()
-    coordinates: Coordinates | None = None
-    lattice: Lattice | None = None
+    parts: tuple[Part, ...] = ()
     log_unit: float = 0.0
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions, in which there was one lattice."""
+        state = SitesFit.of_earlier(state)
+        if "lattice" not in state:
+            return state
+        rest = {name: value for name, value in state.items() if name not in ("coordinates", "lattice")}
+        if state["lattice"] is None:
+            return {"parts": (), **rest}
+        c = state["likelihood"].latent_variance
+        return {"parts": (Part(state["coordinates"], state["lattice"], c, 1.0),), **rest}
 
     def without_rows(self) -> BandSitesFit:
         """The same with every array over rows emptied; nodes of negligible weight are left out."""
@@ -122,7 +157,10 @@ class BandSitesFit(SitesFit):
         )
         weight = self.weight[keep] / self.weight[keep].sum()
         space, likelihood = self.space.without_rows(), self.likelihood.without_rows()
-        return replace(self, space=space, likelihood=likelihood, nodes=nodes, weight=weight, factors=factors)
+        shape = None if self.shape is None else replace(self.shape, which=self.shape.which[keep])
+        return replace(
+            self, shape=shape, space=space, likelihood=likelihood, nodes=nodes, weight=weight, factors=factors
+        )
 
     def posterior(self) -> BandSitesPosterior:
         """The joint posterior of the coefficients."""
@@ -139,14 +177,20 @@ class BandSitesFit(SitesFit):
 
     def variances(self) -> MixedGrid:
         """The joint posterior of variances and correlations; the noise is the latent one."""
-        c = self.likelihood.latent_variance
-        if self.lattice is None or self.coordinates is None:
-            factors, weight = self.factors, self.weight
-        else:
-            points, weight, _ = self.lattice.fine()
-            factors = self.coordinates.factors(points)
-        scaled = tuple(each / np.sqrt(c) for each in factors)
-        return MixedGrid.of(self.space.terms, scaled, weight, np.full(weight.size, c), np.inf, self.log_unit)
+        terms, unit = self.space.terms, self.log_unit
+        if not self.parts:
+            c = np.array([self.likelihood.of_shape(node.log_shape).latent_variance for node in self.nodes])
+            scaled = tuple(each / np.sqrt(c)[:, None, None] for each in self.factors)
+            return MixedGrid.of(terms, scaled, self.weight, c, np.inf, unit)
+        found, weights, variances = [], [], []
+        for part in self.parts:
+            points, weight, _ = part.lattice.fine()
+            c = np.full(weight.size, part.latent_variance)
+            found.append(tuple(each / np.sqrt(part.latent_variance) for each in part.coordinates.factors(points)))
+            weights.append(part.weight * weight)
+            variances.append(c)
+        factors = tuple(np.concatenate(each) for each in zip(*found, strict=True))
+        return MixedGrid.of(terms, factors, np.concatenate(weights), np.concatenate(variances), np.inf, unit)
 
 
 @dataclass(slots=True)
@@ -180,6 +224,7 @@ class _Seen:
             new = laplace(own, self.likelihood, 0.0, self._mode(place), tol=LAPLACE * SITE_TOL, maxiter=most)
         else:
             new = expectation_propagation(own, self.likelihood, 0.0, self._sites(place), tol=SITE_TOL, maxiter=most)
+        new = replace(new, log_shape=self.likelihood.log_shape)
         self._remember(place)
         self.found.append(new)
         self.sweeps += new.n_iter
@@ -188,6 +233,16 @@ class _Seen:
     def renew(self, place: FloatArray) -> None:
         """Forget all but the last approximation, which is near a place in other coordinates."""
         self.found, self.places = self.found[-1:], place[None]
+
+    def of_shape(self, log_shape: float) -> _Seen:
+        """The same places for another value of the likelihood's further parameter, which sites then start from."""
+        return replace(
+            self,
+            likelihood=self.likelihood.of_shape(log_shape),
+            places=self.places.copy(),
+            found=list(self.found),
+            sweeps=0,
+        )
 
     def _remember(self, place: FloatArray) -> None:
         count = len(self.found)
@@ -282,55 +337,80 @@ def fit_integrated(
     space = space_of(problem)
     seen = _Seen(space, likelihood, solver, maxiter)
     with one_pool(space.flops):
-        return _integrated(problem, seen, prior, 0.5 * space.k if flat_in == "latent" else 0.0, tol)
+        power = 0.5 * space.k if flat_in == "latent" else 0.0
+        if likelihood.unknown_shape is not None:
+            return _over_shapes(problem, seen, prior, power, tol)
+        return _summed(problem, seen, _placed(problem, seen, prior, power), prior, power, tol)
 
 
-def _integrated(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float, tol: float) -> BandSitesFit:
-    space, likelihood, terms = seen.space, seen.likelihood, seen.space.terms
-    c = likelihood.latent_variance
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Coordinates that suit a posterior, its middle, and a root of its covariance."""
+
+    coordinates: Coordinates
+    middle: FloatArray
+    root: FloatArray
+
+
+def _log_prior(at: Coordinates, x: FloatArray, total: float, power: float) -> float:
+    return float(at.log_prior(x)) - power * float(np.log1p(total * np.exp(-at.log_unit)))
+
+
+def _height(seen: _Seen, at: Coordinates, x: FloatArray, power: float) -> float:
+    """The log density of coordinates, without their window."""
+    factors = at.factors(x)
+    total = float(seen.space.terms.totals(factors).sum())
+    return seen.at(x, factors).log_evidence + _log_prior(at, x, total, power)
+
+
+def _density(seen: _Seen, coordinates: Coordinates, power: float, x: FloatArray) -> Value:
+    """The log density of coordinates, and where the approximation is with its coefficients."""
+    space, c = seen.space, seen.likelihood.latent_variance
+    factors = coordinates.factors(x)
+    total = float(space.terms.totals(factors).sum())
+    if total > c * np.exp(MOST):
+        return Value(-np.inf, 0.0, 0.0, np.zeros(space.k + space.rank + 1))
+    new = seen.at(x, factors)
+    value = new.log_evidence + _log_prior(coordinates, x, total, power) + float(coordinates.log_window(x))
+    assert new.center is not None
+    mean = space.coefficients(new.center[:, None], factors)[:, 0]
+    return Value(value, float(np.log1p(total / c)), 0.0, np.r_[len(seen.found) - 1.0, mean])
+
+
+def _placed(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float) -> _Place:
+    """Where the posterior of the variances is, and how wide."""
+    terms, c = seen.space.terms, seen.likelihood.latent_variance
     coordinates = problem.coordinates(prior, c)
-
-    def log_prior(at: Coordinates, x: FloatArray, total: float) -> float:
-        return float(at.log_prior(x)) - power * float(np.log1p(total * np.exp(-at.log_unit)))
-
-    def height(at: Coordinates, x: FloatArray) -> float:
-        factors = at.factors(x)
-        return seen.at(x, factors).log_evidence + log_prior(at, x, float(terms.totals(factors).sum()))
-
     starts = [coordinates.of_factors(independent(terms, start + np.log(c))) for start in STARTS]
-    values = [height(coordinates, start) for start in starts]
+    values = [_height(seen, coordinates, start, power) for start in starts]
     begin = starts[int(np.argmax(values))]
-    top = _maximum(lambda x: height(coordinates, x), begin, coordinates.bounds(MOST + np.log(c)), ROUGH)
-    factors = coordinates.factors(top.at)
-    coordinates = coordinates.around(terms.variances(factors) * terms.size)
-    seen.renew(coordinates.of_factors(factors))
     bounds = coordinates.bounds(MOST + np.log(c))
-    top = _maximum(lambda x: height(coordinates, x), coordinates.of_factors(factors), bounds, ROUGH)
-    mode = coordinates.of_factors(coordinates.factors(top.at))
-    root = root_at(_curvature(lambda x: height(coordinates, x), mode))
-    size = space.k + space.rank
-
-    def density(coordinates: Coordinates, x: FloatArray) -> Value:
-        factors = coordinates.factors(x)
-        total = float(terms.totals(factors).sum())
-        if total > c * np.exp(MOST):
-            return Value(-np.inf, 0.0, 0.0, np.zeros(size + 1))
-        new = seen.at(x, factors)
-        value = new.log_evidence + log_prior(coordinates, x, total) + float(coordinates.log_window(x))
-        assert new.center is not None
-        mean = space.coefficients(new.center[:, None], factors)[:, 0]
-        return Value(value, float(np.log1p(total / c)), 0.0, np.r_[len(seen.found) - 1.0, mean])
-
+    top = _maximum(lambda x: _height(seen, coordinates, x, power), begin, bounds, ROUGH)
+    factors = coordinates.factors(top.at)
+    around = coordinates.around(terms.variances(factors) * terms.size)
+    seen.renew(around.of_factors(factors))
+    bounds = around.bounds(MOST + np.log(c))
+    top = _maximum(lambda x: _height(seen, around, x, power), around.of_factors(factors), bounds, ROUGH)
+    mode = around.of_factors(around.factors(top.at))
+    root = root_at(_curvature(lambda x: _height(seen, around, x, power), mode))
     # The density may be flat where it is highest, and fall steeply further away: what spacing suits it, a first
     # lattice tells better than the curvature at the mode.
     for _ in range(2):
-        coordinates = replace(coordinates, window=_window(root, terms.count))
-        lattice, _ = grown(partial(density, coordinates), mode, FIRST * root, FIRST_DROP)
+        around = replace(around, window=_window(root, terms.count))
+        lattice, _ = grown(partial(_density, seen, around, power), mode, FIRST * root, FIRST_DROP)
         mode, root = _moments(lattice)
-    coordinates = replace(coordinates, window=_window(root, terms.count))
-    for step in STEPS + FINER * (mode.size <= FEW):
-        lattice, kept = grown(partial(density, coordinates), mode, step * root, DROP)
-        functions = _functions(space, coordinates, lattice, kept[:, 1:], c)
+    return _Place(replace(around, window=_window(root, terms.count)), mode, root)
+
+
+def _summed(
+    problem: MixedProblem, seen: _Seen, place: _Place, prior: BetaPrime, power: float, tol: float
+) -> BandSitesFit:
+    """The integral over the variances by lattices."""
+    space, likelihood, terms = seen.space, seen.likelihood, seen.space.terms
+    coordinates, root = place.coordinates, place.root
+    for step in STEPS + FINER * (place.middle.size <= FEW):
+        lattice, kept = grown(partial(_density, seen, coordinates, power), place.middle, step * root, DROP)
+        functions = _functions(space, coordinates, lattice, kept[:, 1:], likelihood.latent_variance)
         error = max(lattice.error(functions), lattice.error_along_axes(functions))
         if error <= tol:
             break
@@ -357,9 +437,76 @@ def _integrated(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: flo
         converged=error <= tol and lattice.complete and all(node.converged for node in nodes),
         n_iter=seen.sweeps,
         factors=factors,
-        coordinates=coordinates,
-        lattice=lattice,
+        parts=(Part(coordinates, lattice, likelihood.latent_variance, 1.0),),
         log_unit=problem.log_unit,
+    )
+
+
+def _over_shapes(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float, tol: float) -> BandSitesFit:
+    """The mixture over values of the likelihood's further parameter, each with its own integral over the variances.
+
+    All have the same coordinates: only the unit of the prior differs.
+    """
+    likelihood = seen.likelihood
+    shapes = likelihood.unknown_shape
+    assert shapes is not None
+    start = float(np.clip(likelihood.first_shape(), shapes.low, shapes.high))
+    for _ in range(PASSES):
+        first = seen.of_shape(start)
+        place = _placed(problem, first, prior, power)
+
+        def unit_of(one: Likelihood) -> Coordinates:
+            unit = problem.coordinates(prior, one.latent_variance).log_unit
+            return replace(place.coordinates, log_unit=unit)  # noqa: B023
+
+        def height(log_shape: float) -> float:
+            other = first.of_shape(log_shape)  # noqa: B023
+            return _height(other, unit_of(other.likelihood), place.middle, power) + shapes(log_shape)  # noqa: B023
+
+        node = first.at(place.middle, place.coordinates.factors(place.middle))
+        guess = float(np.clip(likelihood.shape_near(node.mean), shapes.low, shapes.high))
+        top, spacing = top_of(height, guess, shapes)
+        if abs(top - start) <= max(spacing, FAR_SHAPE):
+            break
+        start = top
+    fits: dict[float, BandSitesFit] = {}
+
+    def evidence(log_shape: float) -> float:
+        if log_shape not in fits:
+            other = first.of_shape(log_shape)
+            own = replace(place, coordinates=unit_of(other.likelihood))
+            fits[log_shape] = _summed(problem, other, own, prior, power, tol)
+        return fits[log_shape].log_evidence
+
+    grid = integrate_shape(evidence, shapes, top, spacing)
+    return _mixed(likelihood, [fits[u] for u in grid.u.tolist()], grid)
+
+
+def _mixed(likelihood: Likelihood, fits: list[BandSitesFit], grid: ShapeGrid) -> BandSitesFit:
+    """Fits given values of the further parameter as one, with the weights of the grid."""
+    share = grid.weight.tolist()
+    likely = [fit for fit, weight in zip(fits, share, strict=True) if weight > NEGLIGIBLE]
+    parts = tuple(
+        replace(part, weight=weight * part.weight)
+        for fit, weight in zip(fits, share, strict=True)
+        for part in fit.parts
+    )
+    counts = [len(fit.nodes) for fit in fits]
+    return replace(
+        fits[int(np.argmax(grid.weight))],
+        likelihood=likelihood.of_shape(grid.mean),
+        nodes=tuple(node for fit in fits for node in fit.nodes),
+        weight=np.concatenate([w * fit.weight for w, fit in zip(share, fits, strict=True)]),
+        log_t2=float(grid.weight @ [fit.log_t2 for fit in fits]),
+        log_evidence=grid.log_integral,
+        error=float(grid.weight @ [fit.error for fit in fits]) + grid.error,
+        fall=min(fit.fall for fit in likely),
+        separated=any(fit.separated for fit in likely),
+        converged=grid.converged and all(fit.converged for fit in likely),
+        n_iter=sum(fit.n_iter for fit in fits),
+        shape=replace(grid, which=np.repeat(np.arange(len(fits)), counts)),
+        factors=tuple(np.concatenate(each) for each in zip(*(fit.factors for fit in fits), strict=True)),
+        parts=parts,
     )
 
 
@@ -381,7 +528,19 @@ def fit_given(
     root = np.exp(0.5 * (log_variance + problem.log_unit))
     factors = tuple(np.diag(root[list(each)]) for each in space.terms.bands)
     with one_pool(space.flops):
-        return _one(problem, seen, np.zeros(1), factors, converged=True)
+        shapes = likelihood.unknown_shape
+        if shapes is None:
+            return _one(problem, seen, np.zeros(1), factors, converged=True)
+        fits: dict[float, BandSitesFit] = {}
+
+        def evidence(log_shape: float) -> float:
+            if log_shape not in fits:
+                fits[log_shape] = _one(problem, seen.of_shape(log_shape), np.zeros(1), factors, converged=True)
+            return fits[log_shape].log_evidence
+
+        top, spacing = top_of(lambda u: evidence(u) + shapes(u), likelihood.first_shape(), shapes)
+        grid = integrate_shape(evidence, shapes, top, spacing)
+        return _mixed(likelihood, [fits[u] for u in grid.u.tolist()], grid)
 
 
 def fit_mode(problem: MixedProblem, likelihood: Likelihood, solver: str, maxiter: int) -> BandSitesFit:

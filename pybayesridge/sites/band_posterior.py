@@ -88,10 +88,15 @@ class BandSitesPosterior(SitesPosterior):
     def latent_share(self, rng: np.random.Generator) -> FloatArray:
         """Draws, ascending, of the share of latent variance that the penalised columns explain at the rows."""
         space = self.space
-        drawn = self._drawn(number_of_draws(space.rank), rng)[0][space.k :]
+        drawn, which = self._drawn(number_of_draws(space.rank), rng)
+        drawn = drawn[space.k :]
         explained = np.einsum("ij,ij->j", drawn, blas.product(space.gram, drawn))
-        out: FloatArray = np.sort(explained / (explained + space.design.n * self.likelihood.latent_variance))
+        out: FloatArray = np.sort(explained / (explained + space.design.n * self.latent_variances()[which]))
         return out
+
+    def latent_variances(self) -> FloatArray:
+        """Variance of the latent noise at each node, (M,)."""
+        return np.array([self.likelihood.of_shape(node.log_shape).latent_variance for node in self.nodes])
 
     def _drawn(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
         """Draws of h and the coefficients on the scale of the prior, (k + p, count), and the nodes they come from."""

@@ -103,6 +103,11 @@ def shape_posterior(grid: ShapeGrid) -> PenaltyDistribution:
     return interpolated(grid.u, grid.log_density, *tail_rates(grid))
 
 
+def of_shape(grid: ShapeGrid, probabilities: FloatArray) -> FloatArray:
+    """Posterior mean of a further parameter of the likelihood, and quantiles (m,), (1 + m,)."""
+    return np.r_[float(grid.weight @ np.exp(grid.u)), np.exp(shape_posterior(grid).quantiles(probabilities))]
+
+
 def mean_of_t2(fit: SitesFit) -> float:
     """Posterior mean of t2; inf where there is none."""
     if not fit.fall > 1 + EXISTS:
