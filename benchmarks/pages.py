@@ -104,6 +104,7 @@ PAGES = {
     "binary_calibration": module("binary_calibration", small=SMALL),
     "counts": module("counts", small=SMALL),
     "ordinal": module("ordinal", small=SMALL),
+    "beta_binomial": module("beta_binomial", small=SMALL),
 }
 """The order is that of the time they take, about: times of fits first, long runs of samplers last."""
 

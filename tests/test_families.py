@@ -9,7 +9,7 @@ import pytest
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.families.registry import FAMILIES
 
-ONE_OF = "family must be 'gaussian', 'binomial', 'poisson', 'negative-binomial' or 'ordinal'"
+ONE_OF = "family must be 'gaussian', 'binomial', 'poisson', 'negative-binomial', 'ordinal' or 'beta-binomial'"
 
 
 @pytest.fixture(scope="module")

@@ -167,7 +167,8 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
             type=lambda text: [level.strip() for level in text.split(",")],
             help="categories of the response from the lowest to the highest, for --family ordinal (needed for text)",
         )
-    parser.add_argument("--trials", metavar="COLUMN", help="column of numbers of trials, for --family binomial")
+    of = " or ".join(family for family in those_with("trials") if family in lanes)
+    parser.add_argument("--trials", metavar="COLUMN", help=f"column of numbers of trials, for --family {of}")
     if any("exposure" in FAMILIES[family].takes for family in lanes):
         of = " or ".join(those_with("exposure"))
         parser.add_argument("--exposure", metavar="COLUMN", help=f"column of exposures, for --family {of}")
@@ -175,7 +176,7 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
             "--dispersion",
             type=float,
             metavar="ALPHA",
-            help="the dispersion, for --family negative-binomial (default: integrated out)",
+            help="the dispersion, for --family negative-binomial or beta-binomial (default: integrated out)",
         )
     words = [_in_words(lane.names, lane.method(lane.default, 0, 0).name, lane.default) for lane in lanes.values()]
     others = "".join(

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray
+from pybayesridge.checks import positive
 from pybayesridge.text import either
 
 FLAT_IN = ("latent", "link")
 """Units in which unpenalised coefficients of a ridge can have a flat prior."""
+
+LEAST_DISPERSION, MOST_DISPERSION = 1e-8, 1e3
+"""Dispersions that can be given."""
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -305,3 +309,16 @@ class Family:
     def like_yes_no(self, endog: FloatArray) -> BoolArray:
         """Which responses, (q,), are better fitted by a family for yes/no responses."""
         return np.zeros(endog.reshape(len(endog), -1).shape[1], dtype=bool)
+
+
+def given_dispersion(value: Any, without: str) -> float | None:
+    """The argument `dispersion` of a model, or a ValueError; `without` is the family for next to none."""
+    if value is None:
+        return None
+    found = positive("dispersion", value)
+    if not LEAST_DISPERSION <= found <= MOST_DISPERSION:
+        raise ValueError(
+            f"dispersion must be between {LEAST_DISPERSION:g} and {MOST_DISPERSION:g}, not {found:g}: for next to no "
+            f"dispersion use family={without!r}"
+        )
+    return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.checks import positive
+from pybayesridge.families.family import given_dispersion
 from pybayesridge.families.poisson import PoissonFamily
 from pybayesridge.late import Late
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 else:
     likelihood = Late("pybayesridge.poisson.likelihood")
     negative_binomial = Late("pybayesridge.poisson.negative_binomial")
-
-LEAST, MOST = 1e-8, 1e3
-"""Dispersions that can be given."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +41,7 @@ class NegativeBinomialFamily(PoissonFamily):
     @classmethod
     def of(cls, **given: Any) -> NegativeBinomialFamily:
         """The family with the arguments of a model."""
-        value = given.get("dispersion")
-        if value is not None:
-            value = positive("dispersion", value)
-            if not LEAST <= value <= MOST:
-                raise ValueError(
-                    f"dispersion must be between {LEAST:g} and {MOST:g}, not {value:g}: for next to no dispersion "
-                    "use family='poisson'"
-                )
+        value = given_dispersion(given.get("dispersion"), "poisson")
         return cls(cls.checked_link(given.get("link")), cls.checked_flat_in(given.get("flat_in")), value)
 
     @classmethod

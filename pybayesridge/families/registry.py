@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pybayesridge.families.beta_binomial import BetaBinomialFamily
 from pybayesridge.families.binomial import BinomialFamily
 from pybayesridge.families.family import Family
 from pybayesridge.families.gaussian import Gaussian
@@ -14,7 +15,8 @@ from pybayesridge.families.poisson import PoissonFamily
 from pybayesridge.text import either
 
 FAMILIES: dict[str, type[Family]] = {
-    family.name: family for family in (Gaussian, BinomialFamily, PoissonFamily, NegativeBinomialFamily, OrdinalFamily)
+    family.name: family
+    for family in (Gaussian, BinomialFamily, PoissonFamily, NegativeBinomialFamily, OrdinalFamily, BetaBinomialFamily)
 }
 """By the name that the argument `family` of the models takes."""
 

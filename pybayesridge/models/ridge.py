@@ -80,10 +80,12 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         are in no band of a dict are one more, with the name "other". See the notes.
     sigma2 : float, optional
         The noise variance where it is known.
-    family : {"gaussian", "binomial", "poisson", "negative-binomial", "ordinal"} or family object of statsmodels
+    family : str or family object of statsmodels
+        "gaussian" (default), "binomial", "poisson", "negative-binomial", "ordinal" or "beta-binomial".
         The distribution of the responses. ``"binomial"``: yes/no responses, and successes among trials;
         ``"poisson"``: counts; ``"negative-binomial"``: counts that vary more than Poisson counts; ``"ordinal"``:
-        ordered categories; see the notes. An object such as ``sm.families.Binomial(link=sm.families.links.Probit())``
+        ordered categories; ``"beta-binomial"``: successes among trials that vary more than binomial counts; see the
+        notes. An object such as ``sm.families.Binomial(link=sm.families.links.Probit())``
         also gives the link, and ``sm.families.NegativeBinomial(alpha=0.5)`` the dispersion.
     link : {"logit", "probit"}, for ``family="binomial"`` and ``"ordinal"``
         F of the notes is the logistic (default) or the normal distribution function. Coefficients of the logit link
@@ -92,12 +94,12 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         The level whose probability is modelled. By default 1, True, or the second of two levels in their order.
     categories : sequence, for ``family="ordinal"``
         The categories from the lowest to the highest: needed where `endog` is text or a factor without order.
-    trials : str or (n,) array-like, for ``family="binomial"``
+    trials : str or (n,) array-like, for ``family="binomial"`` and ``"beta-binomial"``
         Number of trials of each row, `endog` being the number of successes; with a formula also the name of a column.
     exposure : str or (n,) array-like, for counts
         Exposure of each row, such as person-years, in proportion to which events are expected: positive. With a
         formula also the name of a column. Its log is an offset of the linear predictor.
-    dispersion : float, for ``family="negative-binomial"``
+    dispersion : float, for ``family="negative-binomial"`` and ``"beta-binomial"``
         alpha of the notes, from 1e-8 to 1000, where it is known; by default it is integrated out.
     flat_in : {"latent", "link"}, for yes/no responses and counts
         Units in which the unpenalised coefficients have a flat prior, ``"latent"`` by default; see the notes.
@@ -153,6 +155,12 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     its root, the coefficient of variation of the rates, is half-Cauchy with scale 1. In the prior of tau2 :math:`c =
     \log(1 + 1/m + \alpha)`, by the same argument as for Poisson counts, since the coefficient of variation is now
     :math:`(1/m + \alpha)^{1/2}`. Methods that take one penalty find it at the most probable alpha.
+
+    With ``family="beta-binomial"`` `endog` are numbers of successes among `trials`, and the probability of success
+    of a row is itself a beta variable, with mean :math:`\mu = F(z_i' g + x_i' b)` (F logistic) and variance
+    :math:`\mu (1 - \mu) \rho`: rho is the correlation of two trials of a row. With :math:`\alpha = \rho / (1 -
+    \rho)` the prior of alpha is beta-prime(1/2, 1/2), so that rho is Beta(1/2, 1/2), and alpha is integrated out as
+    for negative binomial counts. Each trial by itself is a yes/no response, whatever rho is: c is :math:`\pi^2/3`.
 
     With ``family="ordinal"`` `endog` are ordered categories: an ordered categorical, whole numbers, or text with
     `categories`. With cut points :math:`c_1 < \dots < c_{K-1}` the model is

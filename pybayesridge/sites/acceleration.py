@@ -28,8 +28,16 @@ FARTHEST = 20.0
 
 @dataclass(slots=True)
 class History:
-    """Past sites, as log precisions and shifts side by side, and what a sweep changed in them."""
+    """Past sites, as log precisions and shifts side by side, and what a sweep changed in them.
 
+    Attributes
+    ----------
+    unit : (n,) array or None
+        Of precisions that may be negative.
+    points, moves : lists of (2 n,) arrays
+    """
+
+    unit: FloatArray | None = None
     points: list[FloatArray] = field(default_factory=list)
     moves: list[FloatArray] = field(default_factory=list)
 
@@ -47,15 +55,15 @@ class History:
         least : int
             Past sweeps without which there is no acceleration.
         """
-        point, move = _vector(sites), _vector(swept)
+        point, move = self._vector(sites), self._vector(swept)
         move = move - point
-        size = np.r_[np.sqrt(np.minimum(sites.precision * variance, 1.0)), np.sqrt(variance)]
+        size = np.r_[np.sqrt(np.minimum(np.abs(sites.precision) * variance, 1.0)), np.sqrt(variance)]
         if np.linalg.norm(move * size) > NEAR:
             self.clear()
         self.points.append(point)
         self.moves.append(move)
         del self.points[: -DEPTH - 1], self.moves[: -DEPTH - 1]
-        plain = new = point + move if share == 1.0 else _vector(_mixed(sites, swept, share))
+        plain = new = point + move if share == 1.0 else self._vector(_mixed(sites, swept, share))
         if len(self.points) > least:
             steps, changes = (np.diff(np.array(a), axis=0).T for a in (self.points, self.moves))
             part = np.linalg.lstsq(changes * size[:, None], move * size, rcond=1e-10)[0]
@@ -63,7 +71,10 @@ class History:
             if np.linalg.norm((new - point) * size) > FARTHEST * np.linalg.norm(move * size):
                 new = plain
         n = sites.precision.size
-        return Sites(np.exp(new[:n]), new[n:])
+        return Sites(of_free(new[:n], self.unit), new[n:])
+
+    def _vector(self, sites: Sites) -> FloatArray:
+        return np.concatenate([free(sites.precision, self.unit), sites.shift])
 
     def clear(self) -> None:
         """Forget all."""
@@ -79,5 +90,13 @@ def _mixed(sites: Sites, swept: Sites, share: float) -> Sites:
     )
 
 
-def _vector(sites: Sites) -> FloatArray:
-    return np.concatenate([np.log(np.maximum(sites.precision, FLOOR)), sites.shift])
+def free(precision: FloatArray, unit: FloatArray | None) -> FloatArray:
+    """Logs of precisions; of those that may be negative a function that is their log where they are above a unit."""
+    out: FloatArray = np.log(np.maximum(precision, FLOOR)) if unit is None else np.arcsinh(precision / unit)
+    return out
+
+
+def of_free(values: FloatArray, unit: FloatArray | None) -> FloatArray:
+    """The precisions again."""
+    out: FloatArray = np.exp(values) if unit is None else unit * np.sinh(values)
+    return out

@@ -30,7 +30,7 @@ from pybayesridge.sites.arrow_bands import ArrowSpace, arrow_from_problem
 from pybayesridge.sites.arrow_posterior import make_arrow_posterior
 from pybayesridge.sites.band_posterior import BandSitesPosterior, make_band_posterior
 from pybayesridge.sites.bands import BandSpace, from_problem
-from pybayesridge.sites.ep import expectation_propagation
+from pybayesridge.sites.ep import expanded, expectation_propagation
 from pybayesridge.sites.fit import EXISTS, NEGLIGIBLE, SitesFit
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.integrate import SETTLED
@@ -267,8 +267,8 @@ class _Seen:
         starts = np.array([self.found[i].start for i in nearest], dtype=np.float64)
         log, shift = np.tensordot(weights, starts, axes=1)
         lowest, highest = starts[:, 0].min(axis=0), starts[:, 0].max(axis=0)
-        precision = np.exp(np.clip(log, lowest - 1.0, highest + 1.0))
-        return Sites(precision, shift * np.sqrt(precision))
+        start = np.stack([np.clip(log, lowest - 1.0, highest + 1.0), shift])
+        return expanded(start, self.likelihood.signed_unit)
 
     def _neighbours(self, place: FloatArray) -> tuple[list[int], FloatArray]:
         """The nearest places, and their weights in the value at another: a Gaussian process around a plane."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.sites.acceleration import History
+from pybayesridge.sites.acceleration import History, free, of_free
 from pybayesridge.sites.approximation import Approximation, cavity
 from pybayesridge.sites.coordinates import Scaled, Space
 from pybayesridge.sites.gaussian import Gaussian, Sites, combine, prior_slope
@@ -77,7 +77,7 @@ def expectation_propagation(
     if start is None:
         start = mode(rows, likelihood, None, tol=ROUGH, maxiter=maxiter).sites
     sites, most = start, likelihood.largest_curvature()
-    share, least, waiting, history = 1.0, np.inf, 0, History()
+    share, least, waiting, history = 1.0, np.inf, 0, History(likelihood.signed_unit)
     best: tuple[Sites, Sites, FloatArray] | None = None
     for sweep in range(1, maxiter + 1):
         sites = Sites(np.minimum(sites.precision, most), sites.shift)
@@ -127,7 +127,7 @@ def expectation_propagation(
         converged=change <= tol,
         n_iter=sweep,
         change=change,
-        start=compact(swept),
+        start=compact(swept, likelihood.signed_unit),
         # The evidence is stationary in the sites: only the prior's density depends on t2.
         slope=prior_slope(gaussian, rows.k, sites, variance),
         center=rows.units * gaussian.mean,
@@ -135,12 +135,23 @@ def expectation_propagation(
     )
 
 
-def compact(sites: Sites) -> AnyArray:
+def compact(sites: Sites, unit: FloatArray | None) -> AnyArray:
     """Log precisions and shifts relative to their roots, (2, n), which are smooth in log t2."""
-    precision = np.maximum(sites.precision, FLOOR)
-    out = np.empty((2, precision.size), dtype=np.float32)
-    out[0] = np.log(precision)
-    out[1] = np.clip(sites.shift / np.sqrt(precision), -FARTHEST, FARTHEST)
+    out = np.empty((2, sites.precision.size), dtype=np.float32)
+    out[0] = free(sites.precision, unit)
+    out[1] = np.clip(sites.shift / root_of(sites.precision, unit), -FARTHEST, FARTHEST)
+    return out
+
+
+def expanded(start: AnyArray, unit: FloatArray | None) -> Sites:
+    """The sites that were made small."""
+    precision = of_free(start[0].astype(np.float64), unit)
+    return Sites(precision, start[1] * root_of(precision, unit))
+
+
+def root_of(precision: FloatArray, unit: FloatArray | None) -> FloatArray:
+    """Roots of precisions, in units of which shifts are kept; nowhere 0."""
+    out: FloatArray = np.sqrt(np.maximum(precision, FLOOR) if unit is None else np.abs(precision) + unit)
     return out
 
 

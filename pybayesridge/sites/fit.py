@@ -249,7 +249,7 @@ def fit(
         except FloatingPointError as error:
             raise ValueError(
                 "what some rows say outweighs the others by more than double precision resolves: look for rows with "
-                "a very large count, weight or exposure, or use fit('laplace')"
+                "a very large count, weight or exposure, or use the other of fit('ep') and fit('laplace')"
             ) from error
 
 

@@ -26,7 +26,7 @@ class Sites:
     Attributes
     ----------
     precision, shift : (n,) arrays
-        Natural parameters; the precision is not negative.
+        Natural parameters; the precision is negative only for likelihoods that are not log-concave.
     """
 
     precision: FloatArray
@@ -120,9 +120,13 @@ def prior_slope(gaussian: Gaussian, k: int, sites: Sites, variance: FloatArray) 
 def factorize(rows: Scaled, precision: FloatArray) -> FloatArray:
     """Cholesky factor, lower, of the posterior precision for sites of the given precision (n,)."""
     size = rows.units.size
-    total, root = np.zeros((size, size), order="F"), np.sqrt(precision)
+    total, root = np.zeros((size, size), order="F"), np.sqrt(np.maximum(precision, 0.0))
     for part in rows.parts():
         total = blas.add_square(total, np.multiply(rows.rows[part], root[part, None], order="F"), transposed=True)
+    negative = np.flatnonzero(precision < 0)
+    if negative.size:
+        taken = np.multiply(rows.rows[negative], np.sqrt(-precision[negative])[:, None], order="F")
+        total -= blas.add_square(np.zeros((size, size), order="F"), taken, transposed=True)
     total *= rows.units[:, None]
     total *= rows.units
     total.reshape(-1, order="F")[rows.k * (size + 1) :: size + 1] += 1.0

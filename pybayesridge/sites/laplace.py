@@ -23,6 +23,9 @@ on, changes by orders of magnitude."""
 SHARPER = 10.0 ** np.arange(0, 14, 2)
 """Factors of the precisions of a first guess: one that is sharp enough is where the likelihood is not 0."""
 
+FLOORS = np.array([0.0, 1e-9, 1e-6, 1e-3, 1.0])
+"""Least precisions of sites, relative to the largest, that are tried where the expansion is no density."""
+
 STEP = 1e-3
 """Largest difference of linear predictors in derivatives of their curvature."""
 
@@ -85,15 +88,36 @@ def mode(rows: Scaled, likelihood: RowSites, start: FloatArray | None, *, tol: f
     eta = rows.times(at)
     best = height(at, eta)
     for n_iter in range(1, maxiter + 1):
-        sites = sites_at(likelihood, eta)
-        gaussian = combine(rows, sites)
+        sites, gaussian, is_it = _expanded(rows, likelihood, eta)
         direction = gaussian.mean - at
         change = gaussian.length(direction)
         change = max(change, float(np.abs(rows.times(direction)).max(initial=0.0)) / ABSOLUTE)
-        if change <= tol or n_iter == maxiter:
+        if (change <= tol and is_it) or n_iter == maxiter:
             break
         at, eta, best = _search(height, rows, at, direction, best, _rounding(likelihood, eta, best))
-    return Mode(sites, eta, gaussian, best, change <= tol, n_iter, change)
+    return Mode(sites, eta, gaussian, best, change <= tol and is_it, n_iter, change)
+
+
+def _expanded(rows: Scaled, likelihood: RowSites, eta: FloatArray) -> tuple[Sites, Gaussian, bool]:
+    """The second-order expansion, what it makes, and whether that is it.
+
+    Where it is no density, since the likelihood of some rows is convex there, precisions have a floor, with which
+    steps are shorter and go upwards all the same.
+    """
+    sites = sites_at(likelihood, eta)
+    try:
+        return sites, combine(rows, sites), True
+    except FloatingPointError:
+        if (sites.precision >= 0).all():
+            raise
+        for floor in FLOORS * max(float(sites.precision.max(initial=0.0)), float(np.finfo(float).tiny)):
+            precision = np.maximum(sites.precision, floor)
+            raised = Sites(precision, sites.shift + (precision - sites.precision) * eta)
+            try:
+                return raised, combine(rows, raised), False
+            except FloatingPointError:
+                continue
+        raise
 
 
 def laplace(
@@ -140,19 +164,22 @@ def _first(
     height: Callable[[FloatArray, FloatArray], float],
 ) -> FloatArray:
     """The coefficients of `start` where these are better than none, else those of a first guess."""
+    none = height(np.zeros(rows.units.size), np.zeros(likelihood.n))
     if start is not None:
-        at = np.divide(start, rows.units, out=np.zeros_like(start), where=rows.units > 0)
-        found = height(at, rows.times(at))
-        if np.isfinite(found) and found >= height(np.zeros_like(at), np.zeros(likelihood.n)):
-            return at
+        near = np.divide(start, rows.units, out=np.zeros_like(start), where=rows.units > 0)
+        found = height(near, rows.times(near))
+        if np.isfinite(none) and found >= none:
+            return near
     guess = likelihood.first_guess()
     sites = sites_at(likelihood, guess)
+    sites = Sites(np.maximum(sites.precision, 0.0), sites.shift + np.maximum(-sites.precision, 0.0) * guess)
     for sharper in SHARPER:
         precision = sharper * sites.precision
         at = combine(rows, Sites(precision, sites.shift + (precision - sites.precision) * guess)).mean
-        if np.isfinite(height(at, rows.times(at))):
+        own = height(at, rows.times(at))
+        if np.isfinite(own):
             break
-    return at
+    return near if start is not None and not np.isfinite(none) and found >= own else at
 
 
 def _search(

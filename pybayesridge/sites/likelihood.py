@@ -89,6 +89,11 @@ class RowSites(ABC):
         return self if self.unknown_shape is None else self.of_shape(self.first_shape())
 
     @property
+    def signed_unit(self) -> FloatArray | None:
+        """Units of precisions of sites that may be negative, (n,); None for log-concave likelihoods."""
+        return None
+
+    @property
     @abstractmethod
     def n(self) -> int:
         """Number of linear predictors: of rows, unless these have several."""

@@ -10,7 +10,7 @@ import numpy as np
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.coordinates import Coordinates
-from pybayesridge.sites.ep import expectation_propagation
+from pybayesridge.sites.ep import expanded, expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.laplace import laplace
 from pybayesridge.sites.likelihood import Likelihood
@@ -96,7 +96,7 @@ class Nodes:
             mode = self._mode_nearby(log_t2) if first is None else first
             out = laplace(*of, mode, tol=LAPLACE * tol, maxiter=most)
         else:
-            sites = self._sites_nearby(log_t2) if first is None else _expanded(first)
+            sites = self._sites_nearby(log_t2) if first is None else expanded(first, self.likelihood.signed_unit)
             out = expectation_propagation(*of, sites, tol=tol, maxiter=most)
         if across is not None:
             self.missed[log_t2] = self._starting(out) - across
@@ -184,14 +184,8 @@ class Nodes:
             log += weight * start[0]
             shift += weight * start[1]
         lowest, highest = (each.reduce([start[0] for start in starts]) for each in (np.minimum, np.maximum))
-        precision = np.exp(np.clip(log, lowest - slack, highest + slack))
-        return Sites(precision, shift * np.sqrt(precision))
-
-
-def _expanded(start: AnyArray) -> Sites:
-    """The sites that :func:`pybayesridge.sites.ep.compact` makes small."""
-    precision = np.exp(start[0].astype(np.float64))
-    return Sites(precision, start[1] * np.sqrt(precision))
+        start = np.stack([np.clip(log, lowest - slack, highest + slack), shift])
+        return expanded(start, self.likelihood.signed_unit)
 
 
 def _neighbours(where: FloatArray, error: FloatArray, log_t2: float) -> tuple[IntArray, FloatArray]:

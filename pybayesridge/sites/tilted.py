@@ -148,10 +148,12 @@ def sum_up(
     top: FloatArray,
     eta: FloatArray,
     spacing: FloatArray,
+    *,
+    signed: bool = False,
 ) -> None:
     """Write the sums over nodes `eta` (K, m) of some rows into `out`.
 
-    The log likelihood at the nodes and its slope are overwritten.
+    The log likelihood at the nodes and its slope are overwritten. Only `signed` sites may have negative precisions.
     """
     away = eta - cavity.center[rows]
     density += away * (cavity.slope[rows] - 0.5 * cavity.precision[rows] * away)
@@ -173,7 +175,7 @@ def sum_up(
     out.mean[rows] = top[rows] + shift
     out.variance[rows] = variance
     out.gradient[rows] = gradient
-    out.site_precision[rows] = np.maximum(-covariance, 0.0) / variance
+    out.site_precision[rows] = (-covariance if signed else np.maximum(-covariance, 0.0)) / variance
 
 
 def density_range(

@@ -1,0 +1,247 @@
+"""The likelihood of successes among trials that vary more than binomial counts, row by row.
+
+The probability of success of a row is a beta variable with mean ``mu = F(eta)``, F the logistic function, and
+variance ``mu (1 - mu) rho``. With ``alpha = rho / (1 - rho)`` and ``s = 1 / alpha`` the likelihood of y successes and
+f failures is, up to a factor,
+
+    B(mu s + y, (1 - mu) s + f) / B(mu s, (1 - mu) s).
+
+It is not log-concave in eta: far from a row's own share the likelihood falls no faster than that of one success or
+failure. There its second derivative, and the precision of its site, may be negative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit, gammaln, polygamma, psi
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.binomial.likelihood import Binomial, from_counts, mean_probability
+from pybayesridge.sites.shape import ShapePrior
+from pybayesridge.sites.tilted import CHUNK, DROP, NORMAL_STEP, PER_UNIT, SIZES, Cavity, Tilted, empty, sum_up
+
+PRIOR = ShapePrior(0.5, 0.5)
+"""Of alpha: the correlation rho of two trials of a row, ``alpha / (1 + alpha)``, is Beta(1/2, 1/2)."""
+
+LOW, HIGH = -12.0, 7.0
+"""Least log alpha, less the log of the largest number of trials, and largest, that are looked at: below trials are
+binomial to e^LOW, above all trials of a row have one outcome."""
+
+FIRST = (1e-3, 10.0)
+"""Range of the first guess of alpha."""
+
+UNIT = 1e-3
+"""Precisions of sites are told apart on the scale of their logs down to this part of the largest one."""
+
+LARGE = 100.0
+"""From here on differences of the log gamma function are taken by Stirling's formula, without their cancellation."""
+
+COARSE = 161
+"""Places at which the range of a tilted density is looked for, in each of two grids."""
+
+WIDE, NEAR = 9.0, 40.0
+"""Half widths of these grids: standard deviations of the cavity, and units around the row's own share."""
+
+
+@dataclass(frozen=True, slots=True)
+class BetaBinomial(Binomial):
+    """Counts of successes and failures with a dispersion; the logit link.
+
+    Attributes
+    ----------
+    log_alpha : float
+        Log of ``rho / (1 - rho)``; nan where it is unknown.
+    """
+
+    log_alpha: float = np.nan
+
+    shape_prior: ClassVar[ShapePrior | None] = PRIOR
+
+    @property
+    def log_shape(self) -> float:
+        """The log of the dispersion."""
+        return self.log_alpha
+
+    @property
+    def unknown_shape(self) -> ShapePrior | None:
+        """The prior of the dispersion with the range that the trials ask for."""
+        if not np.isnan(self.log_alpha):
+            return None
+        most = float((self.successes + self.failures).max(initial=1.0))
+        return replace(PRIOR, low=LOW - float(np.log(most)), high=HIGH)
+
+    @property
+    def alpha(self) -> float:
+        """The dispersion."""
+        return float(np.exp(self.log_alpha))
+
+    def of_shape(self, log_shape: float) -> BetaBinomial:
+        """The likelihood for a dispersion."""
+        return replace(self, log_alpha=log_shape)
+
+    def first_shape(self) -> float:
+        """The log of the dispersion that the shares' own variance suggests, if all rows had the overall share."""
+        m, c = self.successes + self.failures, self.copies
+        share = float(c @ self.successes) / float(c @ m)
+        noise = m * share * (1.0 - share)
+        beyond = float(c @ ((self.successes - m * share) ** 2 - noise))
+        rho = np.clip(beyond / max(float(c @ (noise * (m - 1.0))), 1e-300), 1e-4, 0.9)
+        return float(np.log(np.clip(rho / (1.0 - rho), *FIRST)))
+
+    @property
+    def signed_unit(self) -> FloatArray:
+        """Precisions of sites may be negative, (n,)."""
+        return UNIT * self.largest_curvature()
+
+    def rows(self, which: IntArray) -> BetaBinomial:
+        """The likelihood of some of the rows."""
+        return replace(
+            self, successes=self.successes[which], failures=self.failures[which], copies=self.copies[which]
+        )
+
+    def copied(self, copies: FloatArray) -> BetaBinomial:
+        """The same counts with other numbers of copies."""
+        return replace(self, copies=copies)
+
+    def values(self, eta: FloatArray) -> FloatArray:
+        """Log likelihood of all copies."""
+        s = 1.0 / self.alpha
+        up, down = log_rising(expit(eta) * s, self.successes), log_rising(expit(-eta) * s, self.failures)
+        out: FloatArray = self.copies * (up + down - log_rising(np.array(s), self.successes + self.failures))
+        return out
+
+    def derivatives(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Its first derivative and minus the second, which may be negative."""
+        s = 1.0 / self.alpha
+        p, q = expit(eta), expit(-eta)
+        first_up, second_up = _of_log_rising(p * s, self.successes)
+        first_down, second_down = _of_log_rising(q * s, self.failures)
+        slope = q * first_up - p * first_down
+        # With a = p s, da = a q and d(a q) = a q (q - p), and likewise for failures.
+        bend = -(q**2 * second_up + p**2 * second_down + (q - p) * (q * first_up - p * first_down))
+        return self.copies * slope, self.copies * bend
+
+    def slope(self, eta: FloatArray) -> FloatArray:
+        """Its first derivative alone."""
+        s = 1.0 / self.alpha
+        p, q = expit(eta), expit(-eta)
+        out: FloatArray = self.copies * (
+            q * _first_of_log_rising(p * s, self.successes) - p * _first_of_log_rising(q * s, self.failures)
+        )
+        return out
+
+    def tilted(self, cavity: Cavity) -> Tilted:
+        """Moments of the tilted densities, which may have more than one top."""
+        low, high, top = self._range(cavity)
+        # However many the trials are, the curvature is little more than that of s of them.
+        most = np.minimum(self.largest_curvature(), self.copies * (0.5 / self.alpha + 1.0))
+        needed = (high - low) * (np.sqrt(cavity.precision + most) / NORMAL_STEP + PER_UNIT) + 1
+        size = np.searchsorted(SIZES[:-1], np.where(np.isfinite(needed), needed, SIZES[-1]))
+        out = empty(self.n)
+        for group in np.unique(size):
+            count, members = int(SIZES[group]), np.flatnonzero(size == group)
+            share, step = np.linspace(0.0, 1.0, count)[:, None], max(1, CHUNK // count)
+            for start in range(0, members.size, step):
+                rows = members[start : start + step]
+                part, wide = self.rows(rows), (high - low)[rows]
+                eta = low[rows] + wide * share
+                spacing = wide[None] / (count - 1)
+                sum_up(out, rows, part.values(eta), part.slope(eta), cavity, top, eta, spacing, signed=True)
+        return out
+
+    def _range(self, cavity: Cavity) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Where the tilted densities are above e^-DROP of their tops, and about where these are, each (n,)."""
+        sd = 1.0 / np.sqrt(cavity.precision)
+        middle = cavity.center + cavity.slope / cavity.precision
+        own = self.first_guess()
+        grid = np.linspace(-1.0, 1.0, COARSE)[:, None]
+        # Of the second grid most places are near the row's own share.
+        eta = np.sort(np.concatenate([middle + WIDE * sd * grid, own + NEAR * grid**3]), axis=0)
+        away = eta - cavity.center
+        density = self.values(eta) + away * (cavity.slope - 0.5 * cavity.precision * away)
+        at = density.argmax(axis=0)
+        each = np.arange(self.n)
+        above = density > density[at, each] - DROP
+        first, last = above.argmax(axis=0), eta.shape[0] - 1 - above[::-1].argmax(axis=0)
+        low = eta[np.maximum(first - 1, 0), each]
+        high = eta[np.minimum(last + 1, eta.shape[0] - 1), each]
+        return low, high, eta[at, each]
+
+    def predicted(self, cavity: Cavity, log_integral: FloatArray) -> FloatArray:
+        """Probability of success, the posterior given the other copies taken as normal."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean, variance = cavity.center + cavity.slope / cavity.precision, 1.0 / cavity.precision
+        rest = np.flatnonzero(self.copies > 0)
+        if rest.size:
+            found = self.rows(rest).tilted(cavity.rows(rest))
+            mean[rest], variance[rest] = found.mean, found.variance
+        return mean_probability(mean, variance, "logit")
+
+    def draws(self, eta: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Numbers of successes."""
+        trials = (self.successes + self.failures)[:, None]
+        return successes_of(trials, self.mean(eta), np.array(self.alpha), generator)
+
+    def deviances(self, mean: FloatArray) -> FloatArray:
+        """Twice the log likelihood of the row's own share less that of `mean`, of one copy, (n,)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            one = self.copied(np.ones(self.n))
+            own = one.values(np.log(self.successes) - np.log(self.failures))
+            out: FloatArray = 2.0 * (own - one.values(np.log(mean) - np.log1p(-mean)))
+        return np.maximum(out, 0.0)
+
+    def variances(self, mean: FloatArray) -> FloatArray:
+        """Variances of numbers of successes of one copy of each row, (n,)."""
+        m, rho = self.successes + self.failures, self.alpha / (1.0 + self.alpha)
+        return m * mean * (1.0 - mean) * (1.0 + (m - 1.0) * rho)
+
+
+def log_rising(a: FloatArray, count: FloatArray) -> FloatArray:
+    """Log of ``a (a + 1) ... (a + count - 1)``, for positive a; 0 for a count of 0."""
+    small, large = np.clip(a, 1e-300, LARGE), np.maximum(a, LARGE)
+    direct = gammaln(small + count) - gammaln(small)
+    rest = _beyond_stirling(large + count) - _beyond_stirling(large)
+    series = (large - 0.5) * np.log1p(count / large) + count * (np.log(large + count) - 1.0) + rest
+    out: FloatArray = np.where(count > 0, np.where(a > LARGE, series, direct), 0.0)
+    return out
+
+
+def _beyond_stirling(x: FloatArray) -> FloatArray:
+    """What Stirling's formula leaves of the log gamma function, from LARGE on."""
+    return (1 / 12 - (1 / 360 - 1 / (1260 * x**2)) / x**2) / x
+
+
+def _first_of_log_rising(a: FloatArray, count: FloatArray) -> FloatArray:
+    """A times its first derivative in a: at most `count`, and 1 at a = 0."""
+    a = np.maximum(a, 1e-300)
+    return np.where(count > 0, 1.0 + a * (psi(a + np.maximum(count, 1.0)) - psi(a + 1.0)), 0.0)
+
+
+def _of_log_rising(a: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A times its first derivative, and a^2 times the second."""
+    a = np.maximum(a, 1e-300)
+    more = np.maximum(count, 1.0)
+    second = -1.0 + a**2 * (polygamma(1, a + more) - polygamma(1, a + 1.0))
+    return _first_of_log_rising(a, count), np.where(count > 0, second, 0.0)
+
+
+def successes_of(
+    trials: FloatArray, mean: FloatArray, alpha: FloatArray, generator: np.random.Generator
+) -> FloatArray:
+    """Numbers of successes of some mean shares and dispersions, which broadcast."""
+    s = np.broadcast_to(1.0 / alpha, mean.shape)
+    share = generator.beta(np.maximum(mean * s, 1e-12), np.maximum((1.0 - mean) * s, 1e-12))
+    count = np.broadcast_to(trials, mean.shape).astype(np.int64)
+    return np.asarray(generator.binomial(count, share), dtype=np.float64)
+
+
+def of_successes(
+    successes: FloatArray, trials: FloatArray, weights: FloatArray | None, alpha: float | None
+) -> BetaBinomial:
+    """The likelihood of `successes` among `trials`, each row counted `weights` times; None for an unknown alpha."""
+    rows = from_counts(successes, trials, weights, "logit")
+    log_alpha = np.nan if alpha is None else float(np.log(alpha))
+    return BetaBinomial(rows.successes, rows.failures, rows.copies, "logit", log_alpha=log_alpha)
