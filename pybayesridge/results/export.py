@@ -34,7 +34,12 @@ from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.export_bands import band_nodes, components, mixed_nodes
 from pybayesridge.results.export_fields import VERSION
-from pybayesridge.results.export_generalized import generalized_selection_values, generalized_values, sites_posterior
+from pybayesridge.results.export_generalized import (
+    banded_sites_posterior,
+    generalized_selection_values,
+    generalized_values,
+    sites_posterior,
+)
 from pybayesridge.results.facts import values_of
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.posterior import RidgePosterior
@@ -42,6 +47,7 @@ from pybayesridge.ridge.posterior import RidgePosterior
 if TYPE_CHECKING:
     from pybayesridge.results.bands import BandRidgeResults
     from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
     from pybayesridge.results.ridge import BayesRidgeResults
@@ -310,9 +316,15 @@ def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[st
     }
 
 
-def _refused(results: Any, without: Collection[str]) -> dict[str, Any]:
-    family = results.model.family
-    raise ValueError(f"fits with several penalties and family={family!r} are for Python alone: in R use one penalty")
+def _generalized_band_values(results: GeneralizedBandRidgeResults, without: Collection[str]) -> dict[str, Any]:
+    design = _design_values(results, results.posterior.design)
+    return {
+        "family": f"bayes_ridge_bands_{results.model.family}",
+        "bands": list(results.bands.names),
+        **generalized_values(results),
+        "components": components(results),
+        "posterior": design | banded_sites_posterior(results),
+    }
 
 
 OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {
@@ -320,7 +332,7 @@ OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {
     "banded": _band_values,
     "sites": _generalized_ridge_values,
     "ordinal": _generalized_ridge_values,
-    "banded_sites": _refused,
+    "banded_sites": _generalized_band_values,
     "sets": _gaussian_selection_values,
     "latent_sets": _generalized_selection_values,
 }

@@ -8,7 +8,7 @@ decomposition of it gives those of a node.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from scipy.special import gammaincc, ndtr, ndtri
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.components import VarianceGrid, binned
-from pybayesridge.bands.covariance import lower_entries
+from pybayesridge.bands.covariance import Factors, Terms, lower_entries
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandPosterior
@@ -26,6 +26,7 @@ from pybayesridge.bands.system import System
 
 if TYPE_CHECKING:
     from pybayesridge.results.bands import BandRidgeResults
+    from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
 
 NEGLIGIBLE = 1e-15
 """Nodes of smaller weight are left out."""
@@ -100,7 +101,6 @@ def mixed_nodes(posterior: MixedPosterior) -> dict[str, Any]:
     """The nodes of all targets, each with weights of its own, and the equations that they share."""
     system, terms = posterior.system, posterior.system.terms
     assert isinstance(system, System)
-    entries = lower_entries(terms)
     kept = [np.flatnonzero(nodes.weight > NEGLIGIBLE) for nodes in posterior.nodes]
     first = np.cumsum([0, *(at.size for at in kept)])
     weight = np.zeros((first[-1], len(kept)))
@@ -108,25 +108,30 @@ def mixed_nodes(posterior: MixedPosterior) -> dict[str, Any]:
     for i, (nodes, at) in enumerate(zip(posterior.nodes, kept, strict=True)):
         own = slice(first[i], first[i + 1])
         weight[own, i], noise[own, i] = nodes.weight[at] / nodes.weight[at].sum(), nodes.scale2[at]
-    values = [
-        np.stack([nodes.factors[t][at, i, j] for t, i, j in entries], axis=1)
-        for nodes, at in zip(posterior.nodes, kept, strict=True)
-    ]
-    band = np.empty(posterior.design.p)
-    for bands, columns in zip(terms.bands, terms.columns, strict=True):
-        for k, at in zip(bands, columns, strict=True):
-            band[at] = k + 1.0
+    factors = [tuple(each[at] for each in nodes.factors) for nodes, at in zip(posterior.nodes, kept, strict=True)]
     return {
         "weight": weight,
         "noise": noise,
         "log_unit": 2 * float(np.log(posterior.design.common_scale)),
         "df": float(posterior.df),
-        "band": band,
-        "entries": np.concatenate(values),
-        "entry_row": np.array([terms.bands[t][i] + 1.0 for t, i, _ in entries]),
-        "entry_column": np.array([terms.bands[t][j] + 1.0 for t, _, j in entries]),
         "gram": system.gram,
         "gram_y": system.xty,
+        **entries_of(terms, factors),
+    }
+
+
+def entries_of(terms: Terms, factors: Sequence[Factors]) -> dict[str, FloatArray]:
+    """The bands of the columns, and the roots of the covariances of effects at the nodes of each target in turn."""
+    entries = lower_entries(terms)
+    band = np.empty(sum(columns.size for columns in terms.columns))
+    for bands, columns in zip(terms.bands, terms.columns, strict=True):
+        for k, at in zip(bands, columns, strict=True):
+            band[at] = k + 1.0
+    return {
+        "band": band,
+        "entries": np.concatenate([np.stack([own[t][:, i, j] for t, i, j in entries], axis=1) for own in factors]),
+        "entry_row": np.array([terms.bands[t][i] + 1.0 for t, i, _ in entries]),
+        "entry_column": np.array([terms.bands[t][j] + 1.0 for t, _, j in entries]),
     }
 
 
@@ -156,7 +161,7 @@ class _Law:
         return tabulated(self.below, self.start, self.width)
 
 
-def components(results: BandRidgeResults) -> dict[str, Any]:
+def components(results: BandRidgeResults | GeneralizedBandRidgeResults) -> dict[str, Any]:
     """Standard deviation and share of each band, correlations and the noise variance, with distribution functions."""
     targets = [_laws(results, i) for i in range(len(results.model.data.targets))]
     tables = [[law.table() for law in laws] for laws in targets]
@@ -174,7 +179,7 @@ def components(results: BandRidgeResults) -> dict[str, Any]:
     }
 
 
-def _laws(results: BandRidgeResults, target: int) -> list[_Law]:
+def _laws(results: BandRidgeResults | GeneralizedBandRidgeResults, target: int) -> list[_Law]:
     """Of one target: logs of variances, logits of shares."""
     grid, none = results.variance_grid(target), np.zeros(0)
     if isinstance(grid, MixedGrid):
@@ -195,7 +200,7 @@ def _laws(results: BandRidgeResults, target: int) -> list[_Law]:
     return [*out, _Law("sigma2", "", mean, np.nan, np.nan, below, start, width)]
 
 
-def _mixed_laws(results: BandRidgeResults, grid: MixedGrid) -> list[_Law]:
+def _mixed_laws(results: BandRidgeResults | GeneralizedBandRidgeResults, grid: MixedGrid) -> list[_Law]:
     """The same of weighted points, with the inverse hyperbolic tangents of correlations."""
     at, none, variances = ndtr(SCORES), np.zeros(0), grid.variances
     out = []

@@ -26,8 +26,9 @@ class Field:
     meaning : str
     families : str
         Which fits have it: bayes_ridge, those with several bands (bands; with nodes over shares, or correlated),
-        those of other responses (sites), spike_slab, or of the latter those by expectation propagation (ep) or by
-        sets of columns (sets); of other responses likewise (latent_ep, latent_sets).
+        those of other responses (sites and counts; with one_penalty or latent_bands), spike_slab, or of the latter
+        those by expectation propagation (ep) or by sets of columns (sets); of other responses likewise (latent_ep,
+        latent_sets).
     optional : bool
         Whether a fit may lack it, as one without its data lacks what has n rows.
     """
@@ -43,7 +44,7 @@ def _of_ridge(form: str, meaning: str, *, optional: bool = False) -> Field:
 
 
 def _of_both(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "bayes_ridge sites counts", optional)
+    return Field(form, meaning, "bayes_ridge one_penalty", optional)
 
 
 def _of_normal_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -55,15 +56,19 @@ def _of_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
 
 
 def _of_bands(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "bands")
+    return Field(form, meaning, "bands latent_bands")
 
 
 def _of_shares(form: str, meaning: str) -> Field:
     return Field(form, meaning, "shares")
 
 
-def _of_correlated(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "correlated")
+def _of_covariances(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "correlated latent_bands")
+
+
+def _of_one_penalty(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "one_penalty")
 
 
 def _of_sites(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -188,7 +193,7 @@ FIELDS = {
     "loo_deviance": _of_counts("number", "share of the deviance that these explain"),
     "loo_brier": _of_yes_no_ridges("number", "their mean squared error"),
     "loo_auc": _of_yes_no_ridges("number", "area under their ROC curve"),
-    "penalty_means": _of_sites("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
+    "penalty_means": _of_one_penalty("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
     "linear_predictors": _of_latent("n", "linear predictors at params and the data's rows", optional=True),
     "inclusion_prob": _of_selection("k", "posterior inclusion probabilities"),
     "group_inclusion_prob": _of_selection("c", "those of the groups"),
@@ -230,7 +235,7 @@ FIELDS = {
     "posterior.weight": Field("K q", "of the nodes; sums to 1"),
     "posterior.noise": Field("K q", "squared scale of the noise", "bayes_ridge bands spike_slab latent_sets"),
     "posterior.df": Field("number", "degrees of freedom of the t's; infinite for normals"),
-    "posterior.log_t2": Field("K q", "log of tau2, less log_unit", "bayes_ridge shares sites counts"),
+    "posterior.log_t2": Field("K q", "log of tau2, less log_unit", "bayes_ridge shares one_penalty"),
     "posterior.log_unit": _of_ridges("number", "log of the unit of tau2"),
     "posterior.s": _of_both("r", "singular values of the standardised columns"),
     "posterior.right": _of_both("p r", "their right singular vectors", optional=True),
@@ -251,29 +256,30 @@ FIELDS = {
     "posterior.band": _of_bands("p", "the band of each column"),
     "posterior.factors": _of_shares("M b", "what columns of each band are multiplied by, at nodes over the shares"),
     "posterior.base": _of_shares("r p", "B with B'B the products of the standardised columns; z in its rows"),
-    "posterior.entries": _of_correlated("K e", "of the roots of the covariances of effects"),
-    "posterior.entry_row": _of_correlated("e", "the band of each entry: that of its row"),
-    "posterior.entry_column": _of_correlated("e", "and that of its column"),
-    "posterior.gram": _of_correlated("p p", "products of the standardised columns"),
-    "posterior.gram_y": _of_correlated("p q", "their products with the responses"),
+    "posterior.entries": _of_covariances("K e", "of the roots of the covariances of effects"),
+    "posterior.entry_row": _of_covariances("e", "the band of each entry: that of its row"),
+    "posterior.entry_column": _of_covariances("e", "and that of its column"),
+    "posterior.gram": _of_covariances("p p", "products of the standardised columns"),
+    "posterior.gram_y": Field("p q", "their products with the responses", "correlated"),
+    "posterior.band_covariance": Field("b b", "mean covariance of the effects of bands", "latent_bands"),
     "posterior.node_mean": _of_sites("K m", "means of the coordinates; m = u + r"),
     "posterior.node_root": _of_sites("d m", "m rows for each node, whose products are its covariance"),
     "posterior.center": _of_sites("m", "posterior mean of the coordinates, over all nodes"),
     "posterior.covariance": _of_sites("m m", "their posterior covariance"),
-    "posterior.mean_t2": _of_sites("number", "posterior mean of t2; infinite where there is none"),
+    "posterior.mean_t2": _of_one_penalty("number", "posterior mean of t2; infinite where there is none"),
     "posterior.has_mean": _of_sites("flag", "whether coefficients have posterior means; params are medians if not"),
     "posterior.has_variance": _of_sites("flag", "whether they have variances"),
-    "posterior.path_log_t2": _of_sites("w", "log t2 of all nodes, also those of negligible weight"),
-    "posterior.path_df": _of_sites("w", "their effective degrees of freedom, the constant included"),
+    "posterior.path_log_t2": _of_one_penalty("w", "log t2 of all nodes, also those of negligible weight"),
+    "posterior.path_df": _of_one_penalty("w", "their effective degrees of freedom, the constant included"),
     "posterior.log_shape": _of_overdispersed("K", "log alpha at the nodes", optional=True),
     "posterior.shape_from": _of_overdispersed("one", "first point of its distribution function", optional=True),
     "posterior.shape_to": _of_overdispersed("one", "the last of these equally spaced ones", optional=True),
     "posterior.shape_cumulative": _of_overdispersed("L", "the values there", optional=True),
     "posterior.shape_rise": _of_overdispersed("number", "rates of its exponential tails", optional=True),
     "posterior.shape_fall": _of_overdispersed("number", "see shape_rise", optional=True),
-    "posterior.cumulative": _of_sites("L", "distribution function of log t2 at its points"),
-    "posterior.rise": _of_sites("number", "rate of its exponential tail below the points"),
-    "posterior.fall": _of_sites("number", "rate of that above them"),
+    "posterior.cumulative": _of_one_penalty("L", "distribution function of log t2 at its points"),
+    "posterior.rise": _of_one_penalty("number", "rate of its exponential tail below the points"),
+    "posterior.fall": _of_one_penalty("number", "rate of that above them"),
     "posterior.mean": _of_ep("K p", "means of the standardised coefficients"),
     "posterior.own": _of_ep("K p", "diagonal part of their covariance"),
     "posterior.root": _of_ep("d p", "rows of its low-rank part"),
@@ -340,9 +346,11 @@ def check(exported: dict[str, Any]) -> None:
     kind = "correlated" if "posterior.entries" in values else "shares"
     families = {
         "bayes_ridge_bands": {"bands", kind},
-        "bayes_ridge_binomial": {"sites"},
-        "bayes_ridge_poisson": {"counts"},
-        "bayes_ridge_negative-binomial": {"counts", "overdispersed"},
+        "bayes_ridge_binomial": {"sites", "one_penalty"},
+        "bayes_ridge_poisson": {"counts", "one_penalty"},
+        "bayes_ridge_negative-binomial": {"counts", "one_penalty", "overdispersed"},
+        "bayes_ridge_bands_binomial": {"sites", "latent_bands"},
+        "bayes_ridge_bands_poisson": {"counts", "latent_bands"},
         "spike_slab": {"spike_slab", method},
         "spike_slab_binomial": {f"latent_{method}"},
     }.get(family, {family})

@@ -9,6 +9,10 @@ root_i being the m rows of ``node_root`` from (i - 1) m + 1 on. These are linear
 logistic or normal distribution function, rates their exponentials. Their posterior means and covariance over all
 nodes, among them those whose weight is too small for quantiles, are ``center`` and ``covariance``. Of counts with a
 dispersion each node has its log as ``log_shape``.
+
+With several bands ``c = [z z_root, v]``, and nodes are over the variances and correlations of the effects, as those
+of `export_bands`. An effect of a level that the fit has not seen adds ``|A' unseen|^2``, in the mean over all nodes
+``unseen' band_covariance unseen``.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.results.export_bands import entries_of
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.sites.leave_one_out import leave_one_out
 from pybayesridge.sites.penalty import effective_df_at, shape_posterior
@@ -27,6 +32,7 @@ from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.text import either
 
 if TYPE_CHECKING:
+    from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 
@@ -37,11 +43,11 @@ def generalized_values(results: GeneralizedRidgeResults) -> dict[str, Any]:
     has_rows, family = results.model.endog is not None, results.model.distribution
     if family.name not in OF_FAMILY:
         raise ValueError(f"fits with family={family.name!r} are for Python alone: R has {either(OF_FAMILY)}")
+    several = results.model.bands is not None
     return {
         **{name: str(value) for name, value in family.attributes.items() if name in ("link", "event")},
         "parameterization": results.parameterization,
-        "lambda_": np.array([results.lambda_]),
-        "tau2": np.array([results.tau2]),
+        **({} if several else {"lambda_": np.array([results.lambda_]), "tau2": np.array([results.tau2])}),
         "log_marginal": np.array([results.log_marginal]),
         "solver": str(results.solver),
         **OF_FAMILY[family.name](results),
@@ -50,7 +56,7 @@ def generalized_values(results: GeneralizedRidgeResults) -> dict[str, Any]:
         "grid": None if grid is None else grid[:, None],
         "grid_scores": None if scores is None else scores[:, None],
         "quadrature_error": None if error is None else np.array([error]),
-        "penalty_means": results.hyperparameters()["mean"].to_numpy(dtype=np.float64)[:3],
+        "penalty_means": None if several else results.hyperparameters()["mean"].to_numpy(dtype=np.float64)[:3],
     }
 
 
@@ -156,6 +162,46 @@ def sites_posterior(results: GeneralizedRidgeResults) -> dict[str, Any]:
         **_of_shape(results, keep),
         **_of_penalty(results),
     }
+
+
+def banded_sites_posterior(results: GeneralizedBandRidgeResults) -> dict[str, Any]:
+    """The nodes of the mixture over variances and correlations."""
+    post, space = results.posterior, results.posterior.space
+    keep, terms = np.flatnonzero(post.weight > NEGLIGIBLE), post.space.terms
+    size = space.k + space.rank
+    if keep.size * size**2 > MOST_OF_NODES:
+        raise ValueError(
+            f"the joint posterior of {size:,} coefficients at {keep.size:,} sets of variances is too large for R: "
+            "use groups with fewer levels, fewer terms, or method='reml'"
+        )
+    unit = np.r_[np.full(space.k, np.sqrt(space.design.n)), np.ones(space.rank)]
+    factors = [tuple(each[i] for each in post.factors) for i in keep]
+    joint = [post.nodes[i].gaussian(space.at(own)) for i, own in zip(keep, factors, strict=True)]
+    means = [space.coefficients(one.mean[:, None], own)[:, 0] for one, own in zip(joint, factors, strict=True)]
+    roots = [space.coefficients(one.root(), own).T for one, own in zip(joint, factors, strict=True)]
+    between = np.zeros((terms.count, terms.count))
+    for bands, covariance in zip(terms.bands, post.covariances, strict=True):
+        between[np.ix_(bands, bands)] = covariance
+    return {
+        "y_on_z": np.zeros((space.k, 1)),
+        "y_norm": np.ones(1),
+        "weight": (post.weight[keep] / post.weight[keep].sum())[:, None],
+        "df": float("inf"),
+        "log_unit": float(results.sites_fit.log_unit),
+        "node_mean": np.stack(means) * unit,
+        "node_root": np.concatenate(roots) * unit,
+        "center": post.mean * unit,
+        "covariance": post.covariance * np.outer(unit, unit),
+        "has_mean": bool(post.has_mean),
+        "has_variance": bool(post.has_variance),
+        "gram": space.gram,
+        "band_covariance": between,
+        **entries_of(terms, [tuple(each[keep] for each in post.factors)]),
+    }
+
+
+MOST_OF_NODES = 1 << 24
+"""Most numbers in the roots of the covariances of all nodes, 128 MB."""
 
 
 def _of_node(gaussian: Any, k: int, log_t2: float) -> tuple[FloatArray, FloatArray]:

@@ -82,7 +82,7 @@ slack_of_bands <- function(f, post, parts, y, root_w, n) {
 # Variances of the bands relative to the noise at nodes, a column for each: tau2[band], on the scale of the prior.
 drawn_variances <- function(object, target, node) {
   post <- object$posterior
-  of_mixed <- layout_of(post) == "mixed"
+  of_mixed <- !is.null(post[["entries"]])
   if (of_mixed) {
     covariances <- covariances_at(post, node)
     out <- covariances$variances * exp(-post$log_unit)
@@ -100,8 +100,10 @@ share_of_bands <- function(object, target) {
   size <- max(4000L, min(20000L, 2^23 %/% max(length(post$band), 1L)) %/% 2L)
   drawn <- drawn_components(post, target, size)
   theta <- drawn_coordinates(post, drawn, size, "gaussian")
+  if (is_flat(post)) theta <- theta[, -seq_along(post$z_at), drop = FALSE]
   fit <- if (is.null(post[["base"]])) rowSums((theta %*% post$gram) * theta) else rowSums(tcrossprod(theta, post$base)^2)
-  sigma2 <- drawn$parts$noise[drawn$node] * drawn$mix^2
+  family <- family_of(object)
+  sigma2 <- if (family$noise) drawn$parts$noise[drawn$node] * drawn$mix^2 else family$latent(object, NULL)
   fit / (fit + object$nobs * sigma2)
 }
 

@@ -76,8 +76,8 @@ labels_of_bands <- function(labels, input, unpenalized) {
 
 # Methods that fits with bands have; Python says why there is no other.
 check_bands <- function(bands, input, family) {
-  if (family != "gaussian" && !is.null(bands)) {
-    stop("'bands' requires family = gaussian()", call. = FALSE)
+  if (!family %in% several_penalties && !is.null(bands)) {
+    stop("'bands' requires ", with_several_penalties(), call. = FALSE)
   }
   !is.null(bands) || !is.null(input$band_terms)
 }

@@ -66,10 +66,11 @@
 #' them.
 #'
 #' @section Several penalties:
-#' With `bands`, or terms of the formula as below, each band of columns has a penalty of its own: the coefficients of band k are
+#' With `bands`, or terms of the formula as below, and `family` [stats::gaussian()], [stats::binomial()] or [stats::poisson()] each band of columns has a penalty of its own: the coefficients of band k are
 #' \eqn{N(0, \tau_k^2 \sigma^2)}{N(0, tau_k^2 sigma^2)}. All penalties are integrated out together (`"exact"`, up to eight bands), are those of the posterior
 #' mode (`"em"`), of restricted maximum likelihood (`"reml"`) as in 'lme4', or given (`"fixed"`). The total of the bands has the prior of a
-#' single penalty, and their shares in it are Dirichlet(1/2, ..., 1/2). [variance_components()] returns the standard deviations and shares;
+#' single penalty, and their shares in it are Dirichlet(1/2, ..., 1/2). With other families than `gaussian()` \eqn{\sigma^2} is 1, `"ep"` and
+#' `"laplace"` integrate over up to four variances and correlations, and the methods `"reml"` and `"fixed"` are as above. [variance_components()] returns the standard deviations and shares;
 #' its page has `ranef()`, `fixef()`, `VarCorr()` and `smooth_curve()`.
 #'
 #' | term | meaning |
@@ -220,7 +221,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   } else {
     refuse_both(x, y)
     check_formula(formula, "bayes_ridge", data)
-    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, family = family$name, bands = gaussian)
+    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, family = family$name, bands = family$name %in% several_penalties)
   }
   banded <- check_bands(bands, input, family$name)
   if ((!gaussian || banded) && missing(tol)) tol <- NULL
@@ -253,11 +254,11 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
     )
   } else {
     list(
-      model = c(list(sigma2 = check_number(sigma2, "sigma2")), if (banded) bands_for_python(bands, input, free)),
+      model = list(sigma2 = check_number(sigma2, "sigma2")),
       fit = list(dof = match.arg(dof), accelerate = check_flag(accelerate, "accelerate"))
     )
   }
-  settings$model <- c(settings$model, own$model)
+  settings$model <- c(settings$model, own$model, if (banded) bands_for_python(bands, input, free))
   settings$fit <- c(settings$fit, own$fit)
   value <- call_fit(settings, input, without = as.list(made_in_r(input, model, gaussian, if (banded) "bands" else "ridge")), progress = shows_progress(disp))
   tell_iterations(new_fit(value, input, call, settings, model, list(prior = prior, known_sigma2 = sigma2)), disp)
@@ -354,20 +355,21 @@ fit_of_export <- function(value, row_names = NULL) {
     bayes_ridge = if (generalized) generalized_values(value, one) else ridge_values(value, one),
     spike_slab = c(selection_values(value, names), if (generalized) binomial_selection_values(value))
   )
-  if (kind$suffix == "bands") own <- c(own, bands_values(value))
+  if (kind$banded) own <- c(own, bands_values(value))
   fit <- c(fit, own, list(posterior = plain_tree(value$posterior)))
   class <- c(
-    if (kind$suffix == "bands") value$family, kind$model, if (generalized) "pybayesridge_generalized", "pybayesridge_fit"
+    if (kind$banded) "bayes_ridge_bands", kind$model, if (generalized) "pybayesridge_generalized", "pybayesridge_fit"
   )
   fit$distribution <- kind$distribution
   structure(fit[!vapply(fit, is.null, NA)], class = class)
 }
 
-# The model, what distinguishes its kinds, and the distribution of responses where they are not Gaussian, of the `family` of an export.
+# The model, whether it has several penalties, and the distribution of responses where they are not Gaussian, of the `family` of an export.
 kind_of_export <- function(family) {
   model <- sub("^(bayes_ridge|spike_slab).*", "\\1", family)
   suffix <- sub("^_", "", substring(family, nchar(model) + 1L))
-  list(model = model, suffix = suffix, distribution = if (!suffix %in% c("", "bands")) suffix)
+  distribution <- sub("^bands_?", "", suffix)
+  list(model = model, banded = startsWith(suffix, "bands"), distribution = if (nzchar(distribution)) distribution)
 }
 
 ridge_values <- function(value, one) {

@@ -123,13 +123,13 @@ variance_rows <- function(x, target, at) {
   group <- vapply(bands, function(band) group_label(band$groups), "")
   effect <- vapply(bands, effect_name, "")
   correlations <- if (nrow(pairs)) paste0("cor__", effect[pairs[, 1L]], ".", effect[pairs[, 2L]])
-  noise <- length(rows)
+  noise <- rows %in% rows_of_quantity(x, "sigma2")
   mean <- as.matrix(x$components$mean)[rows, target]
   mean[noise] <- sqrt(mean[noise])
   out <- data.frame(
-    group = c(group, group[pairs[, 1L]], "Residual"), level = NA_character_,
-    term = c(paste0("sd__", effect), correlations, "sd__Observation"), mean = mean,
-    sd = c(as.matrix(x$components$sd)[rows[-noise], target], NA_real_)
+    group = c(group, group[pairs[, 1L]], if (any(noise)) "Residual"), level = NA_character_,
+    term = c(paste0("sd__", effect), correlations, if (any(noise)) "sd__Observation"), mean = mean,
+    sd = ifelse(noise, NA_real_, as.matrix(x$components$sd)[rows, target])
   )
   if (is.null(at)) {
     return(out)

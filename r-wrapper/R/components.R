@@ -11,7 +11,7 @@
 # "states" (kept sets of columns, and for yes/no responses a law for each state), "bands" (ridges, one for each node over shares),
 # "mixed" (nodes over variances and correlations).
 layout_of <- function(post) {
-  layouts <- c(base = "bands", entries = "mixed", node_root = "coordinates", s = "spectrum", state_mean = "states", set_size = "sets", own = "columns")
+  layouts <- c(base = "bands", node_root = "coordinates", entries = "mixed", s = "spectrum", state_mean = "states", set_size = "sets", own = "columns")
   unname(layouts[names(layouts) %in% names(post)][1L])
 }
 
@@ -22,7 +22,7 @@ in_row_space <- function(post) !is.null(post[["s"]])
 is_flat <- function(post) layout_of(post) %in% c("coordinates", "states") || !is.null(post[["flat_slope"]])
 
 # Whether coefficients are functionals of a mixture without spikes.
-has_functionals <- function(post) in_row_space(post) || layout_of(post) %in% c("bands", "mixed")
+has_functionals <- function(post) in_row_space(post) || layout_of(post) %in% c("bands", "mixed", "coordinates")
 
 # Whether the posterior is one of sets of columns, so that components can be zero for certain.
 has_sets <- function(post) !is.null(post[["set_size"]])
@@ -95,6 +95,10 @@ of_coordinates <- function(post, keep) {
     nodes = seq_along(keep), mean = post$node_mean[keep, , drop = FALSE], root = post$node_root[rows, , drop = FALSE],
     sign = rep(1, length(of)), of = of
   )
+  if (is.null(post[["log_t2"]])) {
+    # Of several bands, where all is inside.
+    return(list(blocks = list(block)))
+  }
   list(beyond = exp(post$log_t2[keep, 1L]), blocks = list(block))
 }
 
@@ -250,6 +254,7 @@ mixture_of <- function(f, parts, post, noise = 0) {
       scale2[, block$nodes] <- spread
     }
   }
+  if (flat && !is.null(f[["unseen"]])) scale2 <- scale2 + unseen_at_nodes(post, f$unseen, parts$keep)
   beyond <- f$outside > 0
   if (any(beyond)) scale2[beyond, ] <- scale2[beyond, ] + outer(f$outside[beyond], parts$beyond)
   extra <- f$leverage + noise

@@ -162,10 +162,13 @@ refuse_other_families <- function(call, name) {
 # The methods of bayes_ridge(); Python says why other families have no "exact" and no "gcv".
 methods_of_family <- list(
   gaussian = c("exact", "em", "loocv", "gcv", "fixed", "reml"),
-  binomial = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
-  poisson = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv")
+  binomial = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
+  poisson = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml")
 )
 methods_of_family[["negative-binomial"]] <- methods_of_family$poisson
+
+# Families that several penalties are for.
+several_penalties <- c("gaussian", "binomial", "poisson")
 
 # Fitted values and residuals, n x q.
 fit_responses <- function(object) as.matrix(object$fitted.values) + as.matrix(object$residuals)

@@ -72,7 +72,7 @@ special_terms <- function(formula, env, data, bands) {
     if (!bands && name %in% c("|", "||")) {
       group <- deparse1(term[[3L]])
       stop(
-        "the formula has the term '", deparse1(term), "': random effects ('|') are for bayes_ridge() with family = gaussian(). Write ",
+        "the formula has the term '", deparse1(term), "': random effects ('|') are for bayes_ridge() with ", with_several_penalties(), ". Write ",
         if (identical(term[[2L]], 1)) "" else paste0(deparse1(term[[2L]]), " * "), "factor(", group,
         "), whose coefficients are shrunk or selected as well; a logical 'or' is I(", deparse1(term), ")",
         call. = FALSE
@@ -81,7 +81,7 @@ special_terms <- function(formula, env, data, bands) {
     if (name %in% c(smooth_terms, if (!bands) "s") && !is_own_function(name, environment(formula))) {
       stop(
         "the formula has the term '", deparse1(term), "': ", if (name == "s") {
-          "smooth curves are for bayes_ridge() with family = gaussian()"
+          paste0("smooth curves are for bayes_ridge() with ", with_several_penalties())
         } else {
           "smooth terms of other packages are not supported"
         },
@@ -92,6 +92,8 @@ special_terms <- function(formula, env, data, bands) {
   }
   if (bands) split_formula(formula, data)
 }
+
+with_several_penalties <- function() paste("family =", either(vapply(several_penalties, told_family, "")))
 
 smooth_terms <- c("te", "ti", "t2")
 
@@ -378,7 +380,7 @@ columns_at <- function(object, terms, frame, groups = TRUE) {
   own <- object$band_terms
   fixed <- if (is.null(own)) terms else stats::delete.response(own$fixed)
   plain <- stats::model.matrix(fixed, frame, contrasts.arg = object$contrasts)
-  if (is.null(own)) list(x = plain, offset = stats::model.offset(frame)) else with_bands(plain, own$bands, frame, groups)
+  c(if (is.null(own)) list(x = plain) else with_bands(plain, own$bands, frame, groups), list(offset = stats::model.offset(frame)))
 }
 
 new_columns <- function(object, newdata) {

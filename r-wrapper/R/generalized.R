@@ -110,21 +110,25 @@ pooled_ratios <- function(object, name, level, parm) {
 #' @rdname predict.pybayesridge_fit
 #' @export
 predict.pybayesridge_generalized <- function(object, newdata, type = c("response", "link"), interval = c("none", "credible"),
-                                             level = 0.95, se.fit = FALSE, na.action = stats::na.pass, exposure = NULL, ...) {
+                                             level = 0.95, se.fit = FALSE, na.action = stats::na.pass, exposure = NULL, ...,
+                                             re_form = NULL, new_levels = c("sample", "zero")) {
   refuse_dots("predict", ...)
   type <- match.arg(type)
   interval <- family_of(object)$interval(interval)
   check_level(level)
+  groups <- with_groups(re_form)
+  new_levels <- check_new_levels(new_levels)
   own <- missing(newdata) || is.null(newdata)
-  if (own && type == "response" && interval == "none" && !se.fit && is.null(exposure)) {
+  if (own && type == "response" && interval == "none" && !se.fit && is.null(exposure) && groups) {
     return(stats::fitted(object))
   }
   env <- parent.frame()
-  rows <- if (own) own_rows(object, env) else new_rows(object, newdata, na.action, env)
+  rows <- if (own) own_rows(object, env, groups) else new_rows(object, newdata, na.action, env, groups)
   complete <- !is.na(rowSums(rows$x))
   extent <- exposure_of_rows(object, rows, own, exposure, if (!own) newdata)
+  unseen <- if (new_levels == "sample") unseen_of(object, rows)[complete, , drop = FALSE]
   found <- generalized_rows(
-    object, rows$x[complete, , drop = FALSE], type, if (interval != "none") tails(level), se.fit, extent[complete]
+    object, rows$x[complete, , drop = FALSE], type, if (interval != "none") tails(level), se.fit, extent[complete], unseen
   )
   parts <- lapply(found, padded, rows, complete)
   out <- prediction_shape(list(parts), interval, object$targets)
@@ -182,6 +186,7 @@ simulate.pybayesridge_generalized <- function(object, nsim = 1, seed = NULL, new
   env <- parent.frame()
   own <- is.null(newdata)
   rows <- if (own) own_rows(object, env) else new_rows(object, newdata, stats::na.pass, env)
+  refuse_new_groups(object, rows, "simulate()")
   x <- with_ones(object, rows$x)
   exposure <- exposure_of_rows(object, rows, own)
   trials <- if (own) object$trials

@@ -3,10 +3,10 @@
 link_probability <- function(eta, link) if (link == "probit") stats::pnorm(eta) else stats::plogis(eta)
 
 # Predictions of rows of the model matrix: `fit`, `lwr` and `upr` where `probabilities` are given, and `se.fit`.
-generalized_rows <- function(object, x, type, probabilities, se.fit, exposure = NULL) {
+generalized_rows <- function(object, x, type, probabilities, se.fit, exposure = NULL, unseen = NULL) {
   post <- object$posterior
   split <- split_rows(object, x)
-  f <- functionals(post, split$x, split$z)
+  f <- c(functionals(post, split$x, split$z), if (!is.null(unseen)) list(unseen = unseen))
   out <- list()
   if (type == "link") {
     out$fit <- if (!isFALSE(post$has_mean)) linear_predictor(object, x, 1L) else functional_quantiles(f, post, 1L, 0.5)[, 1L]
@@ -52,7 +52,7 @@ normal_levels <- 256L
 probability_moments <- function(f, post, link, se.fit) {
   m <- length(f$leverage)
   parts <- components(post)
-  moments <- if (in_row_space(post)) level_moments else normal_moments
+  moments <- if (layout_of(post) == "coordinates") level_moments else normal_moments
   mean <- sd <- numeric(m)
   for (at in chunks(m, elements / nrow(post$weight))) {
     if (!length(at)) next

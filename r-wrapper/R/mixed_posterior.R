@@ -62,6 +62,16 @@ unseen_of_block <- function(f, block) {
   rowSums(turned(f$unseen, turn)^2)
 }
 
+# The same at nodes (m x K) of responses that are not Gaussian.
+unseen_at_nodes <- function(post, unseen, nodes) {
+  columns <- as.list(seq_len(ncol(unseen)))
+  found <- vapply(nodes, function(node) {
+    turn <- list(columns = columns, row = post$entry_row, column = post$entry_column, value = post$entries[node, ])
+    rowSums(turned(unseen, turn)^2)
+  }, numeric(nrow(unseen)))
+  matrix(found, nrow(unseen), length(nodes))
+}
+
 # Variances of the effects of bands at nodes (a column for each), and correlations (a column for each pair of bands of a term).
 covariances_at <- function(post, node) {
   count <- max(post$band)

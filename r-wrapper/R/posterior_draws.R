@@ -19,7 +19,7 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
   sigma2 <- if (!is.null(spread)) spread^2
   hyper <- if (has_sets(post)) {
     state_hyper(post, drawn$node, post$noise[drawn$node, 1L] * drawn$mix^2)
-  } else if (layout_of(post) %in% c("bands", "mixed")) {
+  } else if (!is.null(post[["band"]])) {
     drawn$tau2 <- NULL
     drawn_variances(object, target, drawn$parts$keep[drawn$node])
   } else if (!is.null(post[["log_shape"]])) {

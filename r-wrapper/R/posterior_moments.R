@@ -17,6 +17,7 @@ functional_sd <- function(f, post, target) {
     c <- coordinates(f, list(), flat)
     variance <- rowSums((c %*% post$covariance) * c)
     variance[beyond] <- variance[beyond] + f$outside[beyond] * post$mean_t2
+    if (!is.null(f[["unseen"]])) variance <- variance + rowSums((f$unseen %*% post$band_covariance) * f$unseen)
     return(sqrt(pmax(variance, 0)))
   }
   parts <- components(post, target, floor = 0)

@@ -158,7 +158,7 @@ VarCorr.pybayesridge_fit <- function(x, sigma = 1, ...) {
       out <- rbind(out, of_pairs)[order(c(seq_along(sd), pairs_after(x, pairs))), ]
     }
     noise <- sqrt(mean[rows_of_quantity(x, "sigma2")])
-    out <- rbind(out, data.frame(grp = "Residual", var1 = NA, var2 = NA, vcov = noise^2, sdcor = noise))
+    if (length(noise)) out <- rbind(out, data.frame(grp = "Residual", var1 = NA, var2 = NA, vcov = noise^2, sdcor = noise))
     rownames(out) <- NULL
     if (length(x$targets) > 1L) cbind(response = x$targets[i], out) else out
   })

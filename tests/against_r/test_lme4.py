@@ -47,3 +47,42 @@ def test_crossed_factors_with_many_levels(r):
     np.testing.assert_allclose(res.bse[:2], found["sd_fixed"], rtol=STOPS)
     for name in ("s", "d"):
         np.testing.assert_allclose(res.random_effects(name)["mean"], found[name], atol=STOPS)
+
+
+GLMER = """
+function(data) {
+  if (data == "cbpp") {
+    d <- lme4::cbpp
+    fit <- lme4::glmer(cbind(incidence, size - incidence) ~ period + (1 | herd), d, family = binomial, nAGQ = 15)
+    columns <- list(y = d$incidence, m = d$size, period = as.integer(d$period), herd = as.integer(d$herd))
+  } else {
+    d <- lme4::grouseticks
+    d$h <- (d$HEIGHT - mean(d$HEIGHT)) / sd(d$HEIGHT)
+    fit <- lme4::glmer(TICKS ~ YEAR + h + (1 | BROOD) + (1 | LOCATION), d, family = poisson)
+    columns <- list(
+      y = d$TICKS, year = as.integer(as.character(d$YEAR)), h = d$h, brood = as.integer(d$BROOD),
+      place = as.integer(d$LOCATION)
+    )
+  }
+  components <- as.data.frame(lme4::VarCorr(fit))
+  c(list(fixed = lme4::fixef(fit), sd_fixed = sqrt(diag(as.matrix(vcov(fit)))), sd = components$sdcor), columns)
+}
+"""
+
+INTEGRATED = 0.12
+"""Posterior means and the maximum of the likelihood, in standard errors; standard deviations of groups, relative:
+those that integrate the fixed effects out are larger."""
+
+
+@pytest.mark.parametrize("name", ["cbpp", "grouseticks"])
+def test_generalized_mixed_models(r, name):
+    found = {key: np.asarray(value) for key, value in r(GLMER, data=name).items()}
+    fixed, sd_fixed, sd = (found.pop(key) for key in ("fixed", "sd_fixed", "sd"))
+    data = pd.DataFrame({key: value.astype(float) for key, value in found.items()})
+    if name == "cbpp":
+        formula, given = "y ~ C(period) + (1 | herd)", {"family": "binomial", "trials": "m"}
+    else:
+        formula, given = "y ~ C(year) + h + (1 | brood) + (1 | place)", {"family": "poisson"}
+    res = BayesRidge.from_formula(formula, data, unpenalized="fixed", **given).fit("reml")
+    assert (np.abs(res.params.to_numpy()[: fixed.size] - fixed) < INTEGRATED * sd_fixed).all()
+    np.testing.assert_allclose(res.variance_components()["mean"], sd, rtol=INTEGRATED)

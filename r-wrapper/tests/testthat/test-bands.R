@@ -98,8 +98,6 @@ test_that("the argument bands takes lists, positions and labels", {
   expect_error(bayes_ridge(mpg ~ wt + hp, mtcars, bands = list(a = "wt", b = "wt")), "already in band 'a'")
   expect_error(bayes_ridge(mpg ~ am + (1 | cyl), mtcars, bands = list(cyl = "am")), "which the formula makes itself")
   expect_error(bayes_ridge(mpg ~ wt + hp, mtcars, bands = list(a = "wt"), method = "gcv"), "with bands use")
-  expect_error(bayes_ridge(am ~ wt, mtcars, family = binomial(), bands = list(a = "wt")), "family = gaussian")
-  expect_error(bayes_ridge(am ~ (1 | cyl), mtcars, family = binomial()), "random effects")
 })
 
 test_that("several targets have tables of their own", {

@@ -83,6 +83,10 @@ def cases():
             {"method": "fixed", "lam": [2.0, 0.5]},
         ),
         "bands_reml": (BayesRidge(y, x, bands={"a": [0, 2]}), {"method": "reml"}),
+        "bands_binomial": (
+            BayesRidge(successes, x, family="binomial", trials=trials, bands={"a": [0], "b": [1, 2]}),
+            {"tol": 0.2},
+        ),
         "bands_correlated": (BayesRidge.from_formula("y ~ x + (x | g)", groups, unpenalized="fixed"), {"tol": 0.1}),
         "selection": (SpikeSlab(y, x, weights=weights, **given), ep),
         "selection_average": (SpikeSlab(y, x, unpenalized=[0]), {**ep, "hyper": "average"}),
@@ -176,6 +180,8 @@ def answers_on_link(results, rows):
     }
     if results.method != "ep" or isinstance(results.model, BayesRidge):
         out["hyperparameters"] = results.hyperparameters(1 - LEVEL).to_numpy()
+    if isinstance(results.model, BayesRidge) and results.model.bands is not None:
+        out["variance_components"] = results.variance_components(1 - LEVEL).to_numpy()[None]
     for which in ("mean", "linear"):
         predicted = results.get_prediction(rows, which=which, transform=False)
         out[f"prediction_{which}"] = predicted.summary_frame(1 - LEVEL).to_numpy(dtype=np.float64)

@@ -1,0 +1,150 @@
+# Groups, curves and bands for yes/no responses and counts, against Python.
+
+# Means of quantiles of mixtures over variances; laws of variances are tables.
+mixtures_over_variances <- 1e-7
+tables_of_points <- 2e-3
+
+mixed_counts <- function() {
+  set.seed(8)
+  d <- data.frame(g = rep(letters[1:8], each = 6), x = rep(-2:3, 8) / 2, t = rep(c(1, 2, 4), 16), m = rep(c(1, 5, 9), 16))
+  u <- rnorm(8)[match(d$g, letters)]
+  d$n <- rpois(48, d$t * exp(0.4 * d$x + u))
+  d$k <- rbinom(48, d$m, stats::plogis(d$x + u))
+  d
+}
+
+python_mixed <- function(d, new, formula, family, ...) {
+  reference <- reticulate::py_run_string("
+def reference(d, new, formula, family, extent):
+    import warnings
+    import numpy as np, pandas as pd
+    from pybayesridge import BayesRidge
+    d, new = (pd.DataFrame(f).replace('missing', np.nan) for f in (d, new))
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        res = BayesRidge.from_formula(formula, d, family=family, unpenalized='fixed', **extent).fit(tol=0.05)
+    own = {'exposure': 't'} if 'exposure' in extent else {}
+    def frame(**how):
+        return res.get_prediction(new, **own, **how).summary_frame(0.1).to_numpy()
+    loo = res.loo()
+    return dict(
+        coef=np.asarray(res.params), ci=np.asarray(res.conf_int(0.1)), cov=np.asarray(res.cov_params()),
+        components=res.variance_components(0.1).to_numpy(), hyper=res.hyperparameters(0.1).to_numpy(),
+        loo=np.asarray(loo.pointwise), p=loo.p_loo, ratios=res.ratios(0.1).to_numpy(),
+        sample=frame(), zero=frame(new_levels='zero'), population=frame(groups=False), linear=frame(which='linear'),
+    )
+", local = TRUE)$reference
+  plain <- function(f) lapply(f, function(a) if (is.numeric(a)) a else ifelse(is.na(a), "missing", a))
+  reference(plain(d), plain(new), formula, family, list(...))
+}
+
+mixed_fit <- local({
+  kept <- list()
+  function(name) {
+    if (is.null(kept[[name]])) {
+      kept[[name]] <<- switch(name,
+        binomial = bayes_ridge(cbind(k, m - k) ~ x + (1 | g), mixed_counts(), family = binomial(), unpenalized = "fixed", tol = 0.05),
+        poisson = bayes_ridge(n ~ x + (x | g) + offset(log(t)), mixed_counts(), family = poisson(), unpenalized = "fixed", tol = 0.05)
+      )
+    }
+    kept[[name]]
+  }
+})
+
+expect_as_python <- function(fit, ref, new, exposure = NULL) {
+  expect_close(coef(fit), ref$coef, mixtures_over_variances)
+  expect_close(confint(fit, level = 0.9), ref$ci, mixtures_over_variances)
+  expect_close(vcov(fit), ref$cov, mixtures_over_variances)
+  found <- as.matrix(variance_components(fit, 0.9))
+  expect_close(found, ref$components, tables_of_points)
+  expect_close(as.matrix(hyperparameters(fit, 0.9)), ref$hyper, tables_of_points)
+  for (name in c("sample", "zero", "population", "linear")) {
+    how <- list(sample = list(), zero = list(new_levels = "zero"), population = list(re_form = NA), linear = list(type = "link"))[[name]]
+    found <- do.call(predict, c(list(fit, new, interval = "credible", level = 0.9, se.fit = TRUE), how))
+    if (name == "linear" && !is.null(exposure)) found$fit <- found$fit - log(exposure)
+    expect_close(cbind(found$fit[, 1], found$se.fit, found$fit[, 2:3]), ref[[name]], mixtures_over_variances)
+  }
+  if (requireNamespace("loo", quietly = TRUE)) {
+    scores <- loo::loo(fit)
+    expect_close(scores$pointwise[, 1], ref$loo, mixtures_over_variances)
+    expect_close(scores$estimates["p_loo", 1], ref$p, 1e-5)
+  }
+}
+
+test_that("mixed logistic models are those of Python", {
+  skip_without_python()
+  new <- data.frame(x = c(-1, 0.5, 1), g = c("a", "new", NA))
+  fit <- mixed_fit("binomial")
+  d <- mixed_counts()
+  ref <- python_mixed(d, new, "k ~ x + (1 | g)", "binomial", trials = "m")
+  expect_as_python(fit, ref, new)
+  expect_close(as.matrix(odds_ratios(fit, 0.9)), ref$ratios, mixtures_over_variances)
+  expect_identical(VarCorr(fit)$grp, "g")
+  expect_identical(dimnames(ranef(fit)$g), list(letters[1:8], "(Intercept)"))
+})
+
+test_that("mixed Poisson models with correlated slopes are those of Python", {
+  skip_without_python()
+  new <- data.frame(x = c(-1, 0.5, 1), g = c("a", "new", NA), t = c(1, 2, 3))
+  fit <- mixed_fit("poisson")
+  ref <- python_mixed(mixed_counts(), new, "n ~ x + (x | g)", "poisson", exposure = "t")
+  expect_as_python(fit, ref, new, new$t)
+  expect_close(as.matrix(rate_ratios(fit, 0.9)), ref$ratios, mixtures_over_variances)
+  expect_identical(VarCorr(fit)$var2, c(NA, NA, "x"))
+})
+
+test_that("fits work in a session without Python", {
+  skip_without_python()
+  files <- vapply(c("binomial", "poisson"), function(name) {
+    file <- tempfile(fileext = ".rds")
+    saveRDS(mixed_fit(name), file)
+    file
+  }, "")
+  code <- sprintf(
+    "library(pybayesridge); stopifnot(!reticulate::py_available()); n <- data.frame(x = 1, g = c('a', 'new'), t = 2); for (file in c('%s', '%s')) { f <- readRDS(file); p <- predict(f, n, interval = 'credible'); stopifnot(all(is.finite(c(p, predict(f, n, re_form = NA), as.matrix(hyperparameters(f)), confint(f), vcov(f), unlist(simulate(f, 2, seed = 1)))))); s <- summary(f) }; cat('done')",
+    files[1], files[2]
+  )
+  script <- tempfile(fileext = ".R")
+  writeLines(code, script)
+  out <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", script), stdout = TRUE, stderr = TRUE, env = "RETICULATE_PYTHON=/nonexistent")
+  expect_identical(utils::tail(out, 1), "done")
+  expect_output(print(summary(mixed_fit("poisson"))), "Poisson family, log link.*Bands:.*cor\\(g, x\\|g\\)")
+})
+
+test_that("draws have the moments of the posterior and of variances", {
+  skip_without_python()
+  for (name in c("binomial", "poisson")) {
+    fit <- mixed_fit(name)
+    set.seed(1)
+    draws <- posterior_sample(fit, 4000, hyper = TRUE)
+    k <- length(coef(fit))
+    expect_lt(max(abs(colMeans(draws[, seq_len(k)]) - coef(fit)) / fit$bse * sqrt(4000)), 4.5)
+    expect_lt(max(abs(apply(draws[, seq_len(k)], 2, sd) / fit$bse - 1)), 0.1)
+    expect_lt(abs(median(sqrt(draws[, "tau2[g]"])) / hyperparameters(fit)["sd[g]", "median"] - 1), 0.1)
+    share <- explained_variance(fit)
+    expect_true(share$lower < share$mean && share$mean < share$upper)
+  }
+})
+
+test_that("other tables, questions and files know the bands", {
+  skip_without_python()
+  fit <- mixed_fit("binomial")
+  if (requireNamespace("generics", quietly = TRUE)) {
+    expect_identical(generics::tidy(fit, effects = "ran_pars", conf.int = TRUE)$term, "sd__(Intercept)")
+    expect_identical(generics::tidy(fit)$term, c("(Intercept)", "x"))
+  }
+  expect_close(contrast(fit, "`g[a]` - `g[b]`")$mean, coef(fit)["g[a]"] - coef(fit)["g[b]"], mixtures_over_variances)
+  expect_identical(nrow(ppc(fit, "mean", draws = 100)), 1L)
+  file <- tempfile(fileext = ".fit")
+  save_fit(fit, file)
+  again <- read_fit(file)
+  expect_close(coef(again), coef(fit))
+  expect_error(simulate(fit, newdata = data.frame(x = 1, g = "new")), "the fit has not seen")
+  expect_error(residuals(fit, "none"), "should be one of")
+  curve <- bayes_ridge(n ~ s(x, k = 4) + offset(log(t)), mixed_counts(), family = poisson(), method = "reml", unpenalized = "fixed")
+  expect_named(smooth_curve(curve, at = 0), c("x", "mean", "sd", "lower", "upper"))
+  banded <- bayes_ridge(n ~ x + t + m, mixed_counts(), family = poisson(), bands = list(a = "x"), method = "fixed", lam = c(1, 2))
+  expect_identical(rownames(variance_components(banded)), c("a", "other"))
+  expect_error(bayes_ridge(n ~ x, mixed_counts(), family = "negative-binomial", bands = list(a = "x")), "'bands' requires family = gaussian\\(\\), binomial\\(\\) or poisson\\(\\)")
+  expect_error(bayes_ridge(n ~ (1 | g), mixed_counts(), family = "negative-binomial"), "random effects .* family = gaussian\\(\\), binomial\\(\\) or poisson\\(\\)")
+})
