@@ -143,6 +143,7 @@ class Eliminated:
     z_apart: ClassVar[bool] = False
     drop: ClassVar[float] = 10.0
     aim: ClassVar[float] = 40.0
+    spare: ClassVar[float] = 2.0
     seen: ClassVar[float] = 1e-4
 
     @classmethod

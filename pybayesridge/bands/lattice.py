@@ -8,7 +8,7 @@ chessboard, are a coarser lattice of the same kind: the difference of the halves
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -127,18 +127,15 @@ class Lattice:
         spread = np.sqrt(np.maximum(weight @ functions**2 - mean**2, 1e-20 * weight @ functions**2) + 1e-300)
         return max(abs(float(np.log(halves[0] / halves[1]))), float((np.abs(means[0] - means[1]) / spread).max()))
 
-    def error_along_axes(self, functions: FloatArray) -> float:
-        """The same from halves with every second layer along each axis, also where one axis is much rougher.
+    def errors_along_axes(self, functions: FloatArray) -> FloatArray:
+        """The same from halves with every second layer along each axis, (d,), also where one axis is much rougher.
 
         Characteristic functions at twice the frequency, the errors of the whole, are squares of those of the halves
         for exponential tails and fourth powers for Gaussian ones: a third power is between these.
         """
-        largest = 0.0
-        for axis in range(self.index.shape[1]):
-            even = self.index[:, axis] % 2 == 0
-            change = self._change(functions, even)
-            largest = max(largest, min(change, change**3))
-        return largest
+        changes = np.array([self._change(functions, axis % 2 == 0) for axis in self.index.T])
+        out: FloatArray = np.minimum(changes, changes**3)
+        return out
 
     def fine(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Points (F, d) around those of the lattice that matter, their weights (F,), and the other function (F,).
@@ -212,23 +209,37 @@ def root_at(hessian: FloatArray) -> FloatArray:
     return out
 
 
+Found = dict[tuple[int, ...], Value]
+"""The density at places of a lattice."""
+
+
 def grown(
-    density: Callable[[FloatArray], Value], origin: FloatArray, root: FloatArray, drop: float = DROP
+    density: Callable[[FloatArray], Value],
+    origin: FloatArray,
+    root: FloatArray,
+    drop: float = DROP,
+    spare: float = np.inf,
+    found: Found | None = None,
 ) -> tuple[Lattice, FloatArray]:
-    """The lattice of a density with a mode near `origin`, its points `root` (d, d) apart; what is kept of them."""
+    """The lattice of a density with a mode near `origin`, its points `root` (d, d) apart; what is kept of them.
+
+    Points are not looked at where the two before them on a line foretell, for a log density that is straight there,
+    one that is smaller than what matters by more than `spare`. The tails of such densities are concave or straight.
+    Places that were `found` with a smaller drop are taken from there, and all are added.
+    """
     d = origin.size
     steps = np.vstack([np.eye(d, dtype=np.int64), -np.eye(d, dtype=np.int64)])
-    found: dict[tuple[int, ...], Value] = {}
-    front = [(0,) * d]
-    top = tail = -np.inf
+    found = {} if found is None else found
+    top = max((value.log_density for value in found.values()), default=-np.inf)
+    tail = max((value.log_density + value.moment for value in found.values()), default=-np.inf)
+    places = list(found)
+    front = _front(places, found, steps, top, tail, drop, spare) if found else [(0,) * d]
     while front and len(found) < MOST_POINTS:
         for place in front:
             value = density(origin + root @ np.array(place))
             found[place] = value
             top, tail = max(top, value.log_density), max(tail, value.log_density + value.moment)
-        some = [place for place in front if _matters(found[place], top, tail, drop)]
-        near = {tuple(int(i) for i in np.array(place) + step) for place in some for step in steps}
-        front = sorted(near - found.keys())
+        front = _front(front, found, steps, top, tail, drop, spare)
     kept = {place: value for place, value in found.items() if _matters(value, top, tail, drop)}
     lattice = Lattice(
         origin,
@@ -242,5 +253,39 @@ def grown(
     return lattice, np.stack([value.more for value in kept.values()])
 
 
+def _front(
+    places: list[tuple[int, ...]], found: Found, steps: IntArray, top: float, tail: float, drop: float, spare: float
+) -> list[tuple[int, ...]]:
+    """The neighbours of the places that matter at which the density is not known."""
+    some = [place for place in places if _matters(found[place], top, tail, drop)]
+    near = {tuple(int(i) for i in np.array(place) + step) for place in some for step in steps}
+    new = sorted(near - found.keys())
+    if np.isinf(spare):
+        return new
+    return [place for place in new if _promising(place, found, steps, top, tail, drop + spare)]
+
+
 def _matters(value: Value, top: float, tail: float, drop: float) -> bool:
     return value.log_density > top - drop or value.log_density + value.moment > tail - TAIL * drop
+
+
+def _promising(
+    place: tuple[int, ...],
+    found: Found,
+    steps: IntArray,
+    top: float,
+    tail: float,
+    drop: float,
+) -> bool:
+    """Whether the density may matter at a place, as straight lines through the two places before it foretell."""
+    at = np.array(place)
+    for step in steps:
+        near, far = found.get(tuple((at + step).tolist())), found.get(tuple((at + 2 * step).tolist()))
+        if near is None or far is None:
+            continue
+        foretold = replace(
+            near, log_density=2 * near.log_density - far.log_density, moment=2 * near.moment - far.moment
+        )
+        if not _matters(foretold, top, tail, drop):
+            return False
+    return True

@@ -13,7 +13,7 @@ from pybayesridge.bands.covariance import Coordinates, Factors, Terms, factors_o
 from pybayesridge.bands.draws import BandDraws
 from pybayesridge.bands.eliminated import EliminatedSolved
 from pybayesridge.bands.fit import log_prior_of_total, power_of_total
-from pybayesridge.bands.lattice import Lattice, Value, grown, root_at
+from pybayesridge.bands.lattice import Found, Lattice, Value, grown, root_at
 from pybayesridge.bands.mixed_components import MixedGrid, of_lattice
 from pybayesridge.bands.mixed_posterior import MixedPosterior, Nodes
 from pybayesridge.bands.mixed_problem import MixedProblem
@@ -36,8 +36,11 @@ MOST_COLUMNS = 4_000
 STEPS = (1.1, 0.8, 0.57, 0.4)
 """Distances of the points of the lattices that are tried, in posterior standard deviations."""
 
+FAR_STEPS, EARLY = (1.0, 0.7, 0.5, 0.35), 5.0
+"""Distances where each point takes long, and the fall of the log density within which these are found out."""
+
 FINER, FEW = (0.28, 0.2), 2
-"""Further ones, for up to so many variances: where some are near zero densities are less like Gaussians."""
+"""Further ones, along all axes for up to so many variances: near zero densities are less like Gaussians."""
 
 WINDOW = 0.8
 """Standard deviations of windows, in those of the posterior."""
@@ -248,6 +251,7 @@ def fit_exact(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, tol
     ]
     nodes = tuple(each.nodes for each in found)
     posterior = MixedPosterior(problem.design, problem.system, nodes, noise.of(problem.design).df)
+    effective = [_effective(posterior, i) for i in range(problem.design.q)]
     likelihood = noise.of(problem.design)
     mean_of_inverse = likelihood.df / (likelihood.df - 2) if np.isfinite(likelihood.df) else 1.0
     return MixedFit(
@@ -257,11 +261,11 @@ def fit_exact(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, tol
         log_unit=problem.log_unit,
         log_integral=np.array([each.lattice.log_integral for each in found]),
         sigma2=np.array([each.nodes.weight @ each.nodes.scale2 for each in found]) * mean_of_inverse,
-        df=np.array([each.df for each in found]),
+        df=np.array([df for df, _ in effective]),
         error=np.array([each.error for each in found]),
         converged=np.array([each.error <= each.tol and each.lattice.complete for each in found]),
         n_iter=sum(each.count for each in found),
-        loss=max(each.loss for each in found),
+        loss=max(loss for _, loss in effective),
     )
 
 
@@ -272,11 +276,9 @@ class _Found:
     coordinates: Coordinates | Scores
     lattice: Lattice | SampledPoints
     nodes: Nodes
-    df: float
     error: float
     tol: float
     count: int
-    loss: float
 
 
 def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLikelihood, tol: float) -> _Found:
@@ -298,29 +300,59 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
         value = _log_likelihood(solved, rss, likelihood) + float(places.log_density(x, factors))
         return Value(value, float(np.log1p(total)), float(np.log(rss)), mean)
 
-    def error_of(points: Lattice | SampledPoints, mean: FloatArray) -> float:
-        functions = _functions(problem, places, points, mean)
-        if isinstance(points, SampledPoints):
-            return points.error(functions)
-        return max(points.error(functions), ALONG_AXES * points.error_along_axes(functions))
-
     lattice: Lattice | SampledPoints
     if origin.size > MOST_DIMENSIONS:
-        lattice, mean = sampled(density, origin, lambda points, mean: error_of(points, mean) <= aim)
+        lattice, mean = sampled(
+            density,
+            origin,
+            lambda points, mean: points.error(_functions(problem, places, points, mean)) <= aim,
+        )
         count += lattice.looked_at
-        error = error_of(lattice, mean)
+        error = lattice.error(_functions(problem, places, lattice, mean))
     else:
-        for step in STEPS + FINER * (origin.size <= FEW):
-            lattice, mean = grown(density, origin, step * root, problem.system.drop)
-            count += lattice.looked_at
-            error = error_of(lattice, mean)
-            if error <= tol:
-                break
+        lattice, mean, error, looked_at = _refined(problem, coordinates, density, origin, root, tol)
+        count += looked_at
     rss = np.exp(lattice.other)
     scale2 = likelihood.scale2(rss[:, None])[:, 0]
     nodes = Nodes(places.factors(lattice.points), lattice.weight, rss, scale2, mean)
-    df, loss = _effective(problem, nodes)
-    return _Found(places, lattice, nodes, df, error, tol, count, loss)
+    return _Found(places, lattice, nodes, error, tol, count)
+
+
+def _refined(
+    problem: MixedProblem,
+    places: Coordinates,
+    density: Callable[[FloatArray], Value],
+    origin: FloatArray,
+    root: FloatArray,
+    tol: float,
+) -> tuple[Lattice, FloatArray, float, int]:
+    """A lattice that is fine enough, the means at its points, its error, and how often the density was computed.
+
+    All axes are refined alike at first, then, in more than :data:`FEW` dimensions, those whose halves differ. Where
+    each point takes long only those are from the start, and the middle of the lattice tells which.
+    """
+    system = problem.system
+    costly = bool(np.isfinite(system.spare))
+    ladder = np.array((FAR_STEPS if costly else STEPS) + FINER)
+    at, count, early, found = np.zeros(origin.size, dtype=np.intp), 0, costly, Found()
+    while True:
+        drop = EARLY if early else system.drop
+        lattice, mean = grown(density, origin, root * ladder[at], drop, system.spare, found)
+        functions = _functions(problem, places, lattice, mean)
+        along = ALONG_AXES * lattice.errors_along_axes(functions)
+        # The edge of the middle is no error of its axes.
+        error = float(along.max()) if early else max(lattice.error(functions), float(along.max()))
+        rough = along > tol
+        alike = not costly and (origin.size <= FEW or at.max() < len(STEPS) - 1)
+        if alike or not rough.any():
+            rough[:] = True
+        rough &= at < ladder.size - 1
+        if error > tol and rough.any() and lattice.complete:
+            at, count, found = at + rough, count + len(found), Found()
+        elif early:
+            early = False
+        else:
+            return lattice, mean, error, count + len(found)
 
 
 def _place(
@@ -438,11 +470,14 @@ def _functions(
     return np.hstack([shares, terms.correlations(factors), lattice.other[:, None], mean[:, largest]])
 
 
-def _effective(problem: MixedProblem, nodes: Nodes) -> tuple[float, float]:
+def _effective(posterior: MixedPosterior, target: int) -> tuple[float, float]:
     """Posterior mean of the trace of the hat matrix, and the relative error of the solutions, about."""
+    nodes = posterior.nodes[target]
+    if posterior.interpolated(target):
+        return posterior.effective(target)
     df, loss, total = 0.0, 0.0, 0.0
-    for m in np.flatnonzero(nodes.weight > problem.system.seen).tolist():
-        solved = problem.system.at(nodes.factors_at(m), 0)
+    for m in np.flatnonzero(nodes.weight > posterior.system.seen).tolist():
+        solved = posterior.system.at(nodes.factors_at(m), target)
         df += nodes.weight[m] * solved.trace
         total += nodes.weight[m]
         loss = max(loss, solved.loss)
@@ -474,10 +509,11 @@ def _at_points(
     problem: MixedProblem, nodes: tuple[Nodes, ...], df: float, values: FloatArray, mean_of_inverse: float = 1.0
 ) -> MixedFit:
     """The fit of a single node for each target."""
-    effective = [_effective(problem.of_target(i), each) for i, each in enumerate(nodes)]
+    posterior = MixedPosterior(problem.design, problem.system, nodes, df)
+    effective = [_effective(posterior, i) for i in range(len(nodes))]
     q = problem.design.q
     return MixedFit(
-        posterior=MixedPosterior(problem.design, problem.system, nodes, df),
+        posterior=posterior,
         coordinates=(),
         lattices=(),
         log_unit=problem.log_unit,

@@ -11,6 +11,7 @@ import numpy as np
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bands.covariance import Factors
 from pybayesridge.bands.eliminated import Eliminated, EliminatedSolved, SplitRows
+from pybayesridge.bands.interpolation import filled
 from pybayesridge.bands.posterior import BandCoefficients
 from pybayesridge.bands.system import Solved, System
 from pybayesridge.design.design import Design
@@ -128,11 +129,56 @@ class MixedPosterior:
         """
         if target not in self.known:
             nodes, rows = self.nodes[target], self._rows_of_z.rows
-            found = [(one.coefficient_variances(), one.row_variances(rows)) for one in self.solved(target)]
-            self.of_z[target] = np.stack([of_z for _, of_z in found])
-            scale = np.sqrt(np.stack([variance for variance, _ in found]) * nodes.scale2[:, None])
+
+            def at(m: int) -> FloatArray:
+                one = self.system.at(nodes.factors_at(m), target)
+                return np.concatenate([one.coefficient_variances(), one.row_variances(rows)])
+
+            every = np.arange(nodes.weight.size)
+            if self.interpolated(target):
+                unit = self._prior_variances(target)
+                found = unit * np.exp(filled(self._features(target), nodes.weight, lambda m: np.log(at(m) / unit[m])))
+            else:
+                found = np.stack([at(m) for m in every.tolist()])
+            p = self.design.p
+            self.of_z[target] = found[:, p:]
+            scale = np.sqrt(found[:, :p] * nodes.scale2[:, None])
             self.known[target] = Common(nodes.mean, scale, nodes.weight, self.df)
         return self.known[target]
+
+    def interpolated(self, target: int) -> bool:
+        """Whether conditional variances are interpolated between the nodes of a target, since they take long.
+
+        Not where effects are correlated.
+        """
+        nodes = self.nodes[target]
+        single = all(len(each) == 1 for each in self.system.terms.bands)
+        return bool(np.isfinite(self.system.spare)) and single and nodes.weight.size > 1
+
+    def _variances_of_bands(self, target: int) -> FloatArray:
+        """Those of the bands at each node, relative to that of the noise, (M, number of bands), by terms."""
+        return np.stack([factor[:, 0, 0] ** 2 for factor in self.nodes[target].factors], axis=1)
+
+    def _prior_variances(self, target: int) -> FloatArray:
+        """Prior variances of the penalised coefficients at each node, and 1 for the unpenalised ones, (M, p + k)."""
+        t, design = self._variances_of_bands(target), self.design
+        out = np.ones((len(t), design.p + design.block.k))
+        for own, columns in zip(t.T, self.system.terms.columns, strict=True):
+            out[:, columns[0]] = own[:, None]
+        return out
+
+    def _features(self, target: int) -> FloatArray:
+        """Functions of the variances in which those of coefficients relative to them are smooth, (M, K)."""
+        t = self._variances_of_bands(target)
+        return np.log(t + 0.1 * (self.nodes[target].weight @ t))
+
+    def effective(self, target: int) -> tuple[float, float]:
+        """Posterior mean of the trace of the hat matrix from the variances of the coefficients, and their error."""
+        nodes, p = self.nodes[target], self.design.p
+        found = self._components_of_columns(target).scale ** 2 / nodes.scale2[:, None]
+        left = 1.0 - found / self._prior_variances(target)[:, :p]
+        likeliest = self.system.at(nodes.factors_at(int(nodes.weight.argmax())), target)
+        return float(nodes.weight @ left.sum(axis=1)), likeliest.loss
 
     def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""

@@ -57,6 +57,8 @@ class System:
     """Fall of the log density within which points of lattices are."""
     aim: ClassVar[float] = 10.0
     """Weighted points are added until their error is so many times `tol`."""
+    spare: ClassVar[float] = np.inf
+    """Points that are foretold to be lower by so much more are not looked at; infinite if points cost little."""
     seen: ClassVar[float] = 1e-5
     """Nodes of smaller weight are left out of the mean of what is costly and not random."""
 

@@ -411,7 +411,7 @@ def _summed(
     for step in STEPS + FINER * (place.middle.size <= FEW):
         lattice, kept = grown(partial(_density, seen, coordinates, power), place.middle, step * root, DROP)
         functions = _functions(space, coordinates, lattice, kept[:, 1:], likelihood.latent_variance)
-        error = max(lattice.error(functions), lattice.error_along_axes(functions))
+        error = max(lattice.error(functions), float(lattice.errors_along_axes(functions).max()))
         if error <= tol:
             break
     factors = coordinates.factors(lattice.points)

@@ -1,0 +1,60 @@
+"""Functions at the nodes of an integral, computed at some of them."""
+
+import numpy as np
+import pytest
+
+from pybayesridge.bands.interpolation import ACCEPTED, filled
+from pybayesridge.bands.lattice import Value, grown
+
+
+def nodes(seed=0, count=600):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, 3)) * 2
+    weight = np.exp(-0.5 * (x**2).sum(axis=1) / 2)
+    return x, weight / weight.sum()
+
+
+def test_smooth_functions_are_computed_at_few_nodes():
+    x, weight = nodes()
+    values = np.column_stack([np.log1p(np.exp(0.4 * x[:, 0] - 0.2 * x[:, 2])), 0.1 * x @ [1, 2, 3], np.ones(len(x))])
+    asked = []
+
+    def function(m):
+        asked.append(m)
+        return values[m]
+
+    found = filled(x, weight, function)
+    assert len(set(asked)) == len(asked) < 200
+    np.testing.assert_array_equal(found[asked], values[asked])
+    assert (weight @ np.abs(found - values)).max() < ACCEPTED
+    np.testing.assert_allclose(found[:, 1:], values[:, 1:], atol=1e-9)
+
+
+def test_functions_that_are_no_polynomials_are_computed_everywhere():
+    x, weight = nodes()
+    values = np.abs(np.sin(5 * x[:, [0]]))
+    np.testing.assert_array_equal(filled(x, weight, lambda m: values[m]), values)
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_few_nodes_are_all_computed(count):
+    x, weight = nodes(count=count)
+    values = np.random.default_rng(1).normal(size=(count, 4))
+    np.testing.assert_array_equal(filled(x, weight, lambda m: values[m]), values)
+
+
+def test_points_that_lines_foretell_to_be_low_are_not_looked_at():
+    def density(x):
+        value = -0.5 * float(x @ x)
+        return Value(value, 0.0, 0.0, x)
+
+    every, _ = grown(density, np.zeros(3), 0.9 * np.eye(3), 10.0)
+    spared, _ = grown(density, np.zeros(3), 0.9 * np.eye(3), 10.0, 2.0)
+    assert spared.looked_at < every.looked_at
+    assert {tuple(each) for each in spared.index} == {tuple(each) for each in every.index}
+    found = {}
+    grown(density, np.zeros(3), 0.9 * np.eye(3), 5.0, 2.0, found)
+    again, _ = grown(density, np.zeros(3), 0.9 * np.eye(3), 10.0, 2.0, found)
+    assert {tuple(each) for each in again.index} == {tuple(each) for each in every.index}
+    assert again.looked_at == len(found)
+    assert again.log_integral == pytest.approx(every.log_integral, abs=1e-12)
