@@ -313,12 +313,15 @@ class Walk:
             if self.tiers:
                 self._watch(prob)
             self.walkers.pace(int(np.clip(TOGETHER * prob.sum(), LEAST_TOGETHER, MOST_TOGETHER)))
-            if self.recalls and spans > 1:
+            if self.recalls and spans >= self.phases[-2]:
                 self._recall(self.recorder.after(0), prob)
             self._adapted()
 
     def _recall(self, trace: Trace, prob: FloatArray) -> None:
-        """Let walkers go to sets of these states at once."""
+        """Let walkers go to sets of these states at once.
+
+        Until the next call all moves keep the posterior, whatever these sets are; calls become rarer as the walk grows.
+        """
         self.walkers.recall(recalled_sets(self.problem, self.grid, trace, prob, self.walkers.marks))
 
     def _adapted(self) -> None:
