@@ -320,7 +320,7 @@ class Walk:
     def _recall(self, trace: Trace, prob: FloatArray) -> None:
         """Let walkers go to sets of these states at once.
 
-        Until the next call all moves keep the posterior, whatever these sets are; calls become rarer as the walk grows.
+        Until the next call all moves keep the posterior, whatever the sets; calls become rarer as the walk grows.
         """
         self.walkers.recall(recalled_sets(self.problem, self.grid, trace, prob, self.walkers.marks))
 
