@@ -593,3 +593,17 @@ def test_four_dimensions_by_weighted_points(monkeypatch):
     assert (np.abs(found.params - fine.params) / fine.bse).max() < MANY_DIMENSIONS
     first, second = (fit.variance_components()[["mean", "lower", "upper"]].astype(float) for fit in (found, fine))
     assert np.abs(first - second).div(fine.variance_components()["sd"], axis=0).max().max() < 3 * MANY_DIMENSIONS
+
+
+def test_several_variances_near_zero_are_refined_along_their_axes(monkeypatch):
+    """Two variances near zero and their correlation: the lattices for all axes alike are not fine enough."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "g": rng.integers(6, size=60), "h": rng.integers(5, size=60)})
+    frame["y"] = frame["x"] + rng.normal(size=60)
+    steps = []
+    known = mixed.grown
+    monkeypatch.setattr(mixed, "grown", lambda *args: steps.append(np.diag(args[2])) or known(*args))
+    res = BayesRidge.from_formula("y ~ x + (x | g)", frame, unpenalized="fixed").fit()
+    ratio = steps[-1] / steps[0]
+    assert ratio.max() / ratio.min() > 1.2
+    assert res.quadrature_error < MEAN
