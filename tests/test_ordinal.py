@@ -1,5 +1,6 @@
 """The ridge for ordered categories as users call it."""
 
+import importlib
 import io
 import json
 import pickle
@@ -284,6 +285,7 @@ def test_what_there_is_not(fitted):
         BayesRidge.from_moments(None, family="ordinal")
     with pytest.raises(ValueError, match="categories requires family='ordinal'"):
         BayesRidge(DATA["code"] > 1, DATA[["a"]], family="binomial", categories=[0, 1])
-    sklearn = pytest.importorskip("pybayesridge.sklearn")
+    pytest.importorskip("sklearn")
+    sklearn = importlib.import_module("pybayesridge.sklearn")
     with pytest.raises(ValueError, match="family='ordinal' has no estimator here"):
         sklearn.BayesRidgeRegressor(family="ordinal").fit(DATA[["a", "b"]], DATA["code"])

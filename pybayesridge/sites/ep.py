@@ -86,8 +86,13 @@ def expectation_propagation(
             mean, variance = rows.times(gaussian.mean), gaussian.variances(rows)
             tilted = _tilted(likelihood, mean, variance, sites)
         except FloatingPointError:
-            if sweep == maxiter or best is None:
+            if sweep == maxiter or (best is None and (sweep > 1 or likelihood.signed_unit is None)):
                 raise
+            if best is None:
+                # Between sites with negative precisions those of another t2 need not be a density.
+                found = mode(rows, likelihood, None, tol=ROUGH, maxiter=maxiter).sites
+                sites = Sites(np.maximum(found.precision, 0.0), found.shift)
+                continue
             share, waiting = max(0.5 * share, LEAST_DAMPING), 0
             history.clear()
             sites = history.next(*best, share)
