@@ -39,7 +39,7 @@ UNIT = 1e-3
 LARGE = 100.0
 """From here on differences of the log gamma function are taken by Stirling's formula, without their cancellation."""
 
-COARSE = 161
+COARSE = 49
 """Places at which the range of a tilted density is looked for, in each of two grids."""
 
 WIDE, NEAR = 9.0, 40.0
