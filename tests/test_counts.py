@@ -22,6 +22,7 @@ from pybayesridge import (
 )
 from pybayesridge.cli.as_json import as_json
 from pybayesridge.poisson.likelihood import from_counts
+from pybayesridge.results import export_fields
 from pybayesridge.results.export import export
 
 FLAT = 1e-6
@@ -429,8 +430,9 @@ def test_selection_elsewhere(selected, tmp_path):
     assert "rate ratio" in (tmp_path / "report.html").read_text(encoding="utf-8").lower()
     shown = as_json(selected, "spikeslab", alpha=0.05, warnings=())["targets"][0]
     assert shown["family"] == "poisson"
-    with pytest.raises(ValueError, match="selections with family='poisson' are for Python alone"):
-        export(selected)
+    exported = export(selected)
+    export_fields.check(exported)
+    np.testing.assert_array_equal(exported["exposure"], DATA["t"])
     assert shown["coefficients"][1]["rate_ratio"] == pytest.approx(selected.rate_ratios()["rate_ratio"].iloc[1])
     assert set(selected.prior_sensitivity().columns) >= {"inclusion_half", "inclusion_double"}
     pooled = fit_imputed(

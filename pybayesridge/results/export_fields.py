@@ -76,7 +76,7 @@ def _of_sites(form: str, meaning: str, *, optional: bool = False) -> Field:
 
 
 def _of_yes_no(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "sites latent_sets latent_ep", optional)
+    return Field(form, meaning, "sites yes_no_selection", optional)
 
 
 def _of_yes_no_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -180,7 +180,7 @@ FIELDS = {
     "link": _of_generalized("text", "logit or probit; log of counts"),
     "event": _of_yes_no("text", "the level whose probability is modelled"),
     "trials": _of_yes_no("n", "trials of each row", optional=True),
-    "exposure": _of_counts("n", "exposure of each row where there are any", optional=True),
+    "exposure": Field("n", "exposure of each row where there are any", "counts selection_of_counts", optional=True),
     "latent_variance": _of_counts("number", "variance of the latent noise, of which the prior has its scale"),
     "dispersion": _of_overdispersed("number", "alpha, as given or at the mean of its log"),
     "dispersion_mean": _of_overdispersed("number", "posterior mean of alpha, unless it was given", optional=True),
@@ -352,7 +352,8 @@ def check(exported: dict[str, Any]) -> None:
         "bayes_ridge_bands_binomial": {"sites", "latent_bands"},
         "bayes_ridge_bands_poisson": {"counts", "latent_bands"},
         "spike_slab": {"spike_slab", method},
-        "spike_slab_binomial": {f"latent_{method}"},
+        "spike_slab_binomial": {f"latent_{method}", "yes_no_selection"},
+        "spike_slab_poisson": {f"latent_{method}", "selection_of_counts"},
     }.get(family, {family})
     known = {name: field for name, field in FIELDS.items() if families & set(field.families.split())}
     for name in sorted(set(values) ^ set(known)):

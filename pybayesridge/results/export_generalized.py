@@ -95,20 +95,36 @@ OF_FAMILY: Mapping[str, Callable[[GeneralizedRidgeResults], dict[str, Any]]] = {
 
 
 def generalized_selection_values(results: GeneralizedSpikeSlabResults) -> dict[str, Any]:
-    """The values that only selections of yes/no responses have, but for the posterior."""
+    """The values that only selections of responses that are not Gaussian have, but for the posterior."""
     family = results.model.distribution
-    if "event" not in family.attributes:
-        raise ValueError(f"selections with family={family.name!r} are for Python alone")
+    if family.name not in OF_SELECTIONS:
+        raise ValueError(
+            f"selections with family={family.name!r} are for Python alone: R has {either(OF_SELECTIONS)}"
+        )
     has_rows = results.model.endog is not None
     return {
         "link": str(results.link),
-        "event": str(results.event),
-        "trials": _trials(results),
-        "n_trials": float(results.n_trials),
+        **OF_SELECTIONS[family.name](results),
         "n_events": float(results.n_events),
         "linear_predictors": results.predict(which="linear").to_numpy(dtype=np.float64) if has_rows else None,
         "loo_log_density": _left_out(results) if has_rows else None,
     }
+
+
+def _of_yes_no_selection(results: GeneralizedSpikeSlabResults) -> dict[str, Any]:
+    return {"event": str(results.event), "trials": _trials(results), "n_trials": float(results.n_trials)}
+
+
+def _of_selection_of_counts(results: GeneralizedSpikeSlabResults) -> dict[str, Any]:
+    extent = results.model.data.extent
+    return {"exposure": None if extent is None else np.asarray(extent, dtype=np.float64)}
+
+
+OF_SELECTIONS: Mapping[str, Callable[[GeneralizedSpikeSlabResults], dict[str, Any]]] = {
+    "binomial": _of_yes_no_selection,
+    "poisson": _of_selection_of_counts,
+}
+"""The values that selections of one family have, by its name."""
 
 
 def _left_out(results: GeneralizedSpikeSlabResults) -> FloatArray | None:

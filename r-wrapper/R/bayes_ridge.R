@@ -353,7 +353,7 @@ fit_of_export <- function(value, row_names = NULL) {
   generalized <- !is.null(kind$distribution)
   own <- switch(kind$model,
     bayes_ridge = if (generalized) generalized_values(value, one) else ridge_values(value, one),
-    spike_slab = c(selection_values(value, names), if (generalized) binomial_selection_values(value))
+    spike_slab = c(selection_values(value, names), if (generalized) generalized_selection_values(value))
   )
   if (kind$banded) own <- c(own, bands_values(value))
   fit <- c(fit, own, list(posterior = plain_tree(value$posterior)))

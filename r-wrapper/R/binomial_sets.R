@@ -1,9 +1,10 @@
-# What selections of yes/no responses have of their own: values of their exports.
+# What selections of responses that are not Gaussian have of their own: values of their exports.
 
 # The values of an export that only these fits have.
-binomial_selection_values <- function(value) {
+generalized_selection_values <- function(value) {
   list(
-    link = value$link, event = value$event, trials = as.vector(value$trials), n_trials = value$n_trials,
+    exposure = if (!is.null(value[["exposure"]])) as.vector(value$exposure),
+    link = value$link, event = value$event, trials = if (!is.null(value[["trials"]])) as.vector(value$trials), n_trials = value$n_trials,
     n_events = value$n_events, linear.predictors = as.vector(value$linear_predictors),
     loo_log_density = as.vector(value$loo_log_density)
   )

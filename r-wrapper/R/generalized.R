@@ -27,7 +27,7 @@ generalized_values <- function(value, one) {
 #' Exponentials of the coefficients with credible intervals: of a binomial fit with the logit link odds ratios, of counts
 #' rate ratios. Python is not required.
 #'
-#' @param object A fit of [bayes_ridge()] or [spike_slab()] with `family = binomial()`, for `rate_ratios()` of [bayes_ridge()] with
+#' @param object A fit of [bayes_ridge()] or [spike_slab()] with `family = binomial()`, for `rate_ratios()` with
 #'   `family = poisson()` or `"negative-binomial"`, or a pooled fit of such ([fit_imputed()]).
 #' @param level Probability of the credible intervals.
 #' @param parm Names or positions of coefficients; by default all.

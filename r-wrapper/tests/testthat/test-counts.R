@@ -285,3 +285,59 @@ test_that("fits of imputed data are pooled", {
   expect_error(odds_ratios(pooled), "family = binomial\\(\\)")
   expect_error(pool_fits(list(pooled$fits[[1]], bayes_ridge(am ~ wt, mtcars, family = binomial()))), "differ in family")
 })
+
+test_that("columns are selected for counts as in Python", {
+  skip_without_python()
+  reference <- reticulate::py_run_string("
+def reference(d):
+    import numpy as np, pandas as pd
+    from pybayesridge import SpikeSlab
+    d = pd.DataFrame(d)
+    res = SpikeSlab.from_formula('n ~ a + b + c', d, family='poisson', exposure='t').fit()
+    new, loo = d.head(3), res.loo()
+    return dict(
+        prob=np.asarray(res.inclusion_prob), ci=res.conf_int(0.1).to_numpy(), ratios=res.rate_ratios(0.1).to_numpy(),
+        mean=res.get_prediction(new, exposure='t').summary_frame(0.1).to_numpy(),
+        linear=res.get_prediction(new, which='linear').summary_frame(0.1).to_numpy(), loo=np.asarray(loo.pointwise), p=loo.p_loo,
+    )
+", local = TRUE)$reference
+  set.seed(3)
+  d <- data.frame(a = rnorm(40), b = rnorm(40), c = rnorm(40), t = rep(c(1, 2, 5, 10), 10))
+  d$n <- rpois(40, d$t * exp(0.8 * d$a))
+  fit <- spike_slab(n ~ a + b + c, d, family = poisson(), exposure = t)
+  ref <- reference(as.list(d))
+  expect_close(inclusion_prob(fit), ref$prob)
+  expect_close(confint(fit, level = 0.9), ref$ci, 1e-9)
+  expect_close(as.matrix(rate_ratios(fit, 0.9)), ref$ratios, 1e-9)
+  found <- predict(fit, d[1:3, ], exposure = "t", interval = "credible", level = 0.9, se.fit = TRUE)
+  expect_close(cbind(found$fit[, 1], found$se.fit, found$fit[, 2:3]), ref$mean, 1e-9)
+  found <- predict(fit, d[1:3, ], type = "link", interval = "credible", level = 0.9, se.fit = TRUE)
+  expect_close(cbind(found$fit[, 1], found$se.fit, found$fit[, 2:3]), ref$linear, 1e-9)
+  expect_close(predict(fit), fitted(fit))
+  expect_identical(dim(simulate(fit, 2, seed = 1)), c(40L, 2L))
+  offset <- spike_slab(n ~ a + b + c + offset(log(t)), d, family = poisson())
+  expect_close(coef(offset), coef(fit), 1e-7)
+  expect_true(is.finite(logLik(fit)))
+  if (requireNamespace("loo", quietly = TRUE)) {
+    scores <- loo::loo(fit)
+    expect_close(scores$pointwise[, 1], ref$loo)
+    expect_close(scores$estimates["p_loo", 1], ref$p, 1e-6)
+  }
+  file <- tempfile(fileext = ".rds")
+  saveRDS(fit, file)
+  code <- sprintf(
+    "library(pybayesridge); f <- readRDS('%s'); stopifnot(!reticulate::py_available()); n <- data.frame(a = 1, b = 0, c = 2); stopifnot(all(is.finite(c(predict(f, n, interval = 'credible'), confint(f), inclusion_prob(f))))); s <- summary(f); cat('done')",
+    file
+  )
+  script <- tempfile(fileext = ".R")
+  writeLines(code, script)
+  out <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", script), stdout = TRUE, stderr = TRUE, env = "RETICULATE_PYTHON=/nonexistent")
+  expect_identical(utils::tail(out, 1), "done")
+  expect_error(spike_slab(n ~ a, d, family = poisson(), method = "exact"), "Expectation propagation|'ep'")
+  expect_error(spike_slab(n ~ a, d, exposure = t), "'exposure' is for family = poisson\\(\\)")
+  saved <- tempfile(fileext = ".fit")
+  save_fit(fit, saved)
+  again <- read_fit(saved)
+  expect_close(coef(again), coef(fit))
+  expect_identical(again$exposure, d$t)
+})

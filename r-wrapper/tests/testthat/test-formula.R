@@ -109,14 +109,14 @@ test_that("intercept-only and dot formulas work", {
 
 test_that("terms of other packages are refused with what can be written instead", {
   skip_without_python()
-  yes_no <- function(...) bayes_ridge(..., family = binomial())
-  for (fitter in list(yes_no, spike_slab)) {
+  counted <- function(...) bayes_ridge(..., family = "negative-binomial")
+  for (fitter in list(counted, spike_slab)) {
     expect_error(fitter(mpg ~ wt + (1 | cyl), mtcars), "term '1 \\| cyl': random effects .* Write factor\\(cyl\\), .* I\\(1 \\| cyl\\)")
     expect_error(fitter(mpg ~ (wt || cyl), mtcars), "Write wt \\* factor\\(cyl\\)")
     expect_error(fitter("mpg ~ hp:(vs | am)", mtcars), "I\\(vs \\| am\\)")
     expect_error(fitter(mpg ~ s(wt), mtcars), "term 's\\(wt\\)': smooth curves are for .* splines::ns\\(wt, df = 4\\)")
     expect_error(fitter(mpg ~ te(wt, hp), mtcars), "smooth terms")
-    expect_error(fitter(mpg ~ wt + offset(hp), mtcars), "offset is not supported")
+    expect_error(bayes_ridge(mpg ~ wt + offset(hp), mtcars), "offset is not supported")
   }
   # What is inside a function, or on the left, is R's own.
   either <- bayes_ridge(I(vs | am) ~ I(vs | am == 1) + ifelse(vs | am, wt, hp), mtcars, family = binomial())

@@ -121,6 +121,17 @@ def cases():
             SpikeSlab(yes, x, family="binomial", link="probit", intercept=False, prior_inclusion=0.4, slab_var=0.7),
             {**ep, "tol": 1e-9},
         ),
+        "selection_poisson": (
+            SpikeSlab(
+                successes,
+                x,
+                family="poisson",
+                exposure=np.tile([3.0, 1.0, 5.0], 4),
+                prior_inclusion=0.4,
+                slab_var=0.7,
+            ),
+            {"tol": 1e-9},
+        ),
         "sets_binomial": (
             SpikeSlab(
                 successes,
