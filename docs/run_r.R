@@ -2,7 +2,7 @@
 options(width = 88)
 pages <- list(
   start = c("read", "ridge", "least_squares", "predict", "select", "terms"),
-  r = c("fit", "methods", "predict", "targets", "matrices", "coverage", "binomial", "probabilities", "binomial_selection", "select", "sets", "save", "broom", "bands"),
+  r = c("fit", "methods", "predict", "targets", "matrices", "coverage", "binomial", "probabilities", "binomial_selection", "select", "sets", "save", "broom", "bands", "groups", "counts"),
   cases = c("income", "genotypes", "affairs")
 )
 write.csv(datasets::mtcars, "../pybayesridge/datasets/cars.csv", quote = TRUE)
