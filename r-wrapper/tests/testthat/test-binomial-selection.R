@@ -249,6 +249,6 @@ test_that("what is not defined is refused", {
   refused("numbers other than 0 and 1", formula = mpg ~ wt)
   refused("an offset is not supported$", formula = am ~ wt + offset(hp))
   refused("needs at least one column", prior_inclusion = 1)
-  expect_error(spike_slab(am ~ wt, mtcars, family = poisson()), "not poisson")
+  expect_error(spike_slab(am ~ wt, mtcars, family = Gamma()), "not Gamma")
   expect_error(odds_ratios(spike_slab(mpg ~ wt, mtcars)), "family = binomial\\(\\)")
 })

@@ -118,7 +118,6 @@ test_that("what cannot be counts is refused", {
   expect_error(bayes_ridge(carb ~ wt + offset(log(gear)), b, family = poisson(), exposure = gear), "give exposures once")
   expect_error(bayes_ridge(carb ~ wt, b, family = poisson(), exposure = "gear"), "variable lengths differ")
   refused(carb ~ wt, "'sigma2' is for family = gaussian\\(\\)", sigma2 = 1)
-  refused(carb ~ wt, "'bands' requires family = gaussian\\(\\)", bands = list(a = "wt"))
   refused(carb ~ wt, "exact", method = "exact")
   expect_error(bayes_ridge(mpg ~ wt, b, exposure = gear), "'exposure' is for family = poisson\\(\\)")
   expect_error(bayes_ridge(am ~ wt, b, family = binomial(), exposure = gear), "'exposure' is for family = poisson\\(\\)")
