@@ -87,6 +87,10 @@ PASSES, FAR_SHAPE = 4, 1.0
 """Where the most probable value of a further parameter is so far from that for which the variances were located, both
 are located again, at most so many times."""
 
+LITTLE, HALF = 2e-5, 0.5
+"""Where values of a further parameter are mixed, the least likely nodes of each are left out: about so much weight of
+the whole at the most, and of the nodes of a value."""
+
 IMPROPER = (
     "the posterior of the variances is improper: the columns of the bands separate the responses, and the prior does "
     "not rule out coefficients of any size; pass a `prior` with a larger second number"
@@ -485,6 +489,7 @@ def _over_shapes(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: fl
 def _mixed(likelihood: Likelihood, fits: list[BandSitesFit], grid: ShapeGrid) -> BandSitesFit:
     """Fits given values of the further parameter as one, with the weights of the grid."""
     share = grid.weight.tolist()
+    fits = [_without_little(fit, LITTLE / max(weight, LITTLE)) for fit, weight in zip(fits, share, strict=True)]
     likely = [fit for fit, weight in zip(fits, share, strict=True) if weight > NEGLIGIBLE]
     parts = tuple(
         replace(part, weight=weight * part.weight)
@@ -507,6 +512,18 @@ def _mixed(likelihood: Likelihood, fits: list[BandSitesFit], grid: ShapeGrid) ->
         shape=replace(grid, which=np.repeat(np.arange(len(fits)), counts)),
         factors=tuple(np.concatenate(each) for each in zip(*(fit.factors for fit in fits), strict=True)),
         parts=parts,
+    )
+
+
+def _without_little(fit: BandSitesFit, most: float) -> BandSitesFit:
+    """The fit without its least likely nodes, which have so much weight together at the most."""
+    order = np.argsort(fit.weight)
+    keep = np.sort(order[np.cumsum(fit.weight[order]) > min(most, HALF)])
+    return replace(
+        fit,
+        nodes=tuple(fit.nodes[i] for i in keep.tolist()),
+        weight=fit.weight[keep] / fit.weight[keep].sum(),
+        factors=tuple(each[keep] for each in fit.factors),
     )
 
 
