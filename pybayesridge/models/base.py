@@ -91,7 +91,7 @@ class LinearModel(StreamedModel):
         if not isinstance(intercept, bool | np.bool_) and not (isinstance(intercept, str) and intercept == "add"):
             raise ValueError(f"intercept must be True, False or 'add', not {intercept!r}")
         options: dict[str, Any] = {
-            "intercept": intercept and not self.distribution.has_cuts,
+            "intercept": False if self.distribution.has_cuts else intercept,
             "unpenalized": unpenalized,
             "max_targets": self.distribution.max_targets if self._max_targets is None else self._max_targets,
             "terms": None if formula_data is None else formula_data.terms,
