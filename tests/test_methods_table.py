@@ -21,6 +21,8 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
 RESPONSES = {"gaussian": X[:, 0] + RNG.normal(size=30), "binomial": (X[:, 0] + RNG.logistic(size=30) > 0).astype(int)}
 RESPONSES["ordinal"] = np.digitize(X[:, 0] + RNG.logistic(size=30), [-1.0, 1.0])
+RESPONSES["beta-binomial"] = RNG.binomial(5, 0.4, 30)
+GIVEN = {"beta-binomial": {"trials": np.full(30, 5)}}
 RESPONSES["poisson"] = RESPONSES["negative-binomial"] = RNG.poisson(np.exp(X[:, 0]))
 OTHER = {
     "grid": [1.0],
@@ -70,7 +72,7 @@ def test_options_are_declared_and_documented(lane):
 
 @pytest.mark.parametrize("lane", LANES.values(), ids=lambda lane: f"{lane.model}-{lane.family}")
 def test_options_of_other_families_are_refused(lane):
-    model = MODELS[lane.model](RESPONSES[lane.family], X, family=lane.family)
+    model = MODELS[lane.model](RESPONSES[lane.family], X, family=lane.family, **GIVEN.get(lane.family, {}))
     for name in OPTIONS[lane.model]:
         if name not in lane.takes:
             with pytest.raises(ValueError, match=f"^{name} requires family='"):
@@ -79,7 +81,7 @@ def test_options_of_other_families_are_refused(lane):
 
 @pytest.mark.parametrize("lane", LANES.values(), ids=lambda lane: f"{lane.model}-{lane.family}")
 def test_methods_of_other_families_are_refused(lane):
-    model = MODELS[lane.model](RESPONSES[lane.family], X, family=lane.family)
+    model = MODELS[lane.model](RESPONSES[lane.family], X, family=lane.family, **GIVEN.get(lane.family, {}))
     others = {name for other in LANES.values() if other.model == lane.model for name in other.methods}
     for name in others - set(lane.methods):
         with pytest.raises(ValueError, match="method"):
