@@ -267,3 +267,12 @@ def test_modes_of_glmer():
 def test_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_integrals_that_would_take_hours_are_refused():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=900), "g": np.arange(900) % 300})
+    frame["y"] = (frame["x"] + rng.logistic(size=900) > 0).astype(int)
+    model = BayesRidge.from_formula("y ~ x + (x | g)", frame, family="binomial", unpenalized="fixed")
+    with pytest.raises(ValueError, match="at most 400 penalised columns where it integrates over 3 variances"):
+        model.fit("laplace")

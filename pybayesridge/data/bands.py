@@ -44,6 +44,11 @@ class Bands:
     sets: tuple[tuple[int, ...], ...] = ()
     eliminated: int | None = None
 
+    @property
+    def dimension(self) -> int:
+        """Number of variances and correlations."""
+        return len(self.names) + sum(len(each) * (len(each) - 1) // 2 for each in self.sets)
+
     def members(self, band: int) -> IntArray:
         """Positions of a band's columns."""
         return np.flatnonzero(self.of_column == band)

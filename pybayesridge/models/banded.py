@@ -132,11 +132,11 @@ def check_dimensions(
     """Refuse more variances and correlations, or targets, than a lattice is made for."""
     bands, targets = model.bands, len(model.data.targets)
     assert bands is not None
-    pairs = sum(len(each) * (len(each) - 1) // 2 for each in bands.sets)
-    if entry.integrates and len(bands.names) + pairs > most:
+    count = len(bands.names)
+    if entry.integrates and bands.dimension > most:
         raise ValueError(
             f"method={entry.name!r} integrates over at most {most} variances and correlations {where}, "
-            f"and there are {len(bands.names)} and {pairs}: write {remedy}, or use method='reml'"
+            f"and there are {count} and {bands.dimension - count}: write {remedy}, or use method='reml'"
         )
     if entry.integrates and targets > MOST_TARGETS:
         raise ValueError(

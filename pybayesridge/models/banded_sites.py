@@ -22,6 +22,8 @@ MOST_DIMENSIONS = 4
 MOST_COLUMNS = 1_500
 """More penalised columns are not factorised: there are hundreds of nodes with several factorisations each."""
 
+MOST_INTEGRATED = 400
+"""Likewise where the integral is over three variances and correlations or more: there are thousands of nodes."""
 
 MOST_BESIDE = 500
 """More penalised columns beside a group with very many levels are not factorised, likewise."""
@@ -91,6 +93,12 @@ def _check(model: BayesRidge, entry: BandSitesMethod) -> None:
         raise ValueError(
             f"bands with family={model.family!r} take at most {MOST_COLUMNS:,} penalised columns, and there are "
             f"{penalized:,}: leave out columns, or fit without bands"
+        )
+    elif entry.integrates and bands.dimension > 2 and penalized > MOST_INTEGRATED:
+        raise ValueError(
+            f"method={entry.name!r} with family={model.family!r} takes at most {MOST_INTEGRATED} penalised columns "
+            f"where it integrates over {bands.dimension} variances and correlations, and there are {penalized:,}: "
+            "use method='reml', fewer terms, or groups with fewer levels"
         )
     if bands.sets:
         check_correlated(model, entry)

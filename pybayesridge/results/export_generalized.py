@@ -182,6 +182,13 @@ def sites_posterior(results: GeneralizedRidgeResults) -> dict[str, Any]:
 
 def banded_sites_posterior(results: GeneralizedBandRidgeResults) -> dict[str, Any]:
     """The nodes of the mixture over variances and correlations."""
+    if results.sites_fit.shape is not None or results.model.family not in OF_BANDS:
+        raise ValueError(
+            f"fits with several penalties and family={results.model.family!r} are for Python alone: R has "
+            f"{either(OF_BANDS)}"
+        )
+    if results.bands.eliminated is not None:
+        raise ValueError("fits of groups with 500 levels or more are for Python alone: in R use fewer levels")
     post, space = results.posterior, results.posterior.space
     keep, terms = np.flatnonzero(post.weight > NEGLIGIBLE), post.space.terms
     size = space.k + space.rank
@@ -215,6 +222,9 @@ def banded_sites_posterior(results: GeneralizedBandRidgeResults) -> dict[str, An
         **entries_of(terms, [tuple(each[keep] for each in post.factors)]),
     }
 
+
+OF_BANDS = ("binomial", "poisson")
+"""Families whose fits with several penalties R has."""
 
 MOST_OF_NODES = 1 << 24
 """Most numbers in the roots of the covariances of all nodes, 128 MB."""
