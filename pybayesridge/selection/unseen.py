@@ -38,6 +38,9 @@ MOST_NUMBERS = 4_000_000
 EDGE = 0.05
 """Probability up to which a unit is hardly ever out: what takes its place is then looked at."""
 
+RARE = 0.01
+"""Probability up to which a unit is hardly ever in, or out, so that few sets can be most of it."""
+
 PAIRS = 1_000_000
 """Pairs of units that come in together, of all sets: fewer sets are looked at if each has many."""
 
@@ -270,7 +273,22 @@ def unseen(
         of_mean, of_square = _of_the_rest(inside, np.maximum(square - mean**2, 0.0), slab, draws)
     known = (inside >= MOST_KNOWN) & (units.sizes[units.of_column] == 1) & in_pairs
     of_mean, of_square = np.where(known, 0.0, of_mean), np.where(known, 0.0, of_square)
-    return Unseen(np.hypot(by_event.mean, of_mean), np.hypot(by_event.square, of_square), by_event.prob)
+    of_prob = np.where(next_to.open, _of_other_sets(prob, draws), 0.0)
+    return Unseen(
+        np.hypot(by_event.mean, of_mean), np.hypot(by_event.square, of_square), np.hypot(by_event.prob, of_prob)
+    )
+
+
+def _of_other_sets(prob: FloatArray, draws: float) -> FloatArray:
+    """What sets that are no neighbours of those that were visited can add to probabilities near 0 or 1.
+
+    They have a probability of about 1 / `draws`. They may lack any unit that is in, and have any of those that are
+    out, but of these only about as many as there are in.
+    """
+    least = np.minimum(prob, 1.0 - prob)
+    other = np.where(prob > 0.5, 1.0, min((1.0 + float(prob.sum())) / max(prob.size, 1), 1.0))
+    seen = np.minimum(np.sqrt(np.maximum(draws * least, 0.0)), 1.0)
+    return np.where(least > RARE, 0.0, np.maximum(seen, other) / draws)
 
 
 def _of_the_rest(

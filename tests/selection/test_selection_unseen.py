@@ -14,7 +14,7 @@ from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.problem import problem_of_rows, units_of
 from pybayesridge.selection.states import mean_noise
 from pybayesridge.selection.traces import Trace, evidence
-from pybayesridge.selection.unseen import UNKNOWN, Unseen, _Neighbours, unseen
+from pybayesridge.selection.unseen import UNKNOWN, Unseen, _Neighbours, _of_other_sets, unseen
 from tests.selection.oracle import regression
 
 EXACT = 1e-9  # relative, of what is computed twice; worst seen 2e-13
@@ -144,7 +144,10 @@ def test_what_takes_the_place_of_a_column():
     gap = np.abs(exact.unit_prob - prob)[:2]
     assert (gap > 1e-6).all()
     found = unseen(problem, grid, trace_of(visited, 0), prob, mean, square, DRAWS)
-    assert np.allclose(found.prob[:2], gap, rtol=0.1)
+    by_neighbours = np.sqrt(found.prob**2 - _of_other_sets(prob, DRAWS) ** 2)
+    assert np.allclose(by_neighbours[:2], gap, rtol=0.1)
+    much = unseen(problem, grid, trace_of(visited, 0), prob, mean, square, 1e12)
+    assert np.allclose(much.prob, 0.0, atol=1e-11)
 
 
 def test_what_is_seen_often_adds_nothing():
@@ -156,7 +159,19 @@ def test_what_is_seen_often_adds_nothing():
     found = unseen(problem, grid, trace_of([(0,), (1,), (0, 3), (1, 3), ()], 0), prob, mean, square, 1e9)
     sd = np.sqrt(square - mean**2)[[0, 1, 3]]
     assert (found.mean[[0, 1, 3]] < 1e-3 * sd).all()
-    assert (found.prob == 0).all()
+    assert (found.prob <= 1.01e-9).all()
+
+
+def test_sets_far_from_what_was_visited_may_lack_any_unit():
+    """All walkers have the same two columns in, and a pass says that these are certain."""
+    problem = make()
+    given = Given(np.array([0.5, 0.5, 0.5, 0.5, 0.0, 1.0]), 0.8, 1.2)
+    prob = np.array([1.0 - 1e-15, 1e-15, 0.5, 0.004, 0.0, 1.0])
+    found = unseen(problem, grid_of(problem, given), trace_of([(0, 5)], 0), prob, np.zeros(6), np.ones(6), DRAWS)
+    assert found.prob[0] >= 1 / DRAWS
+    assert found.prob[1] > 1e-6
+    assert found.prob[3] >= 1 / DRAWS
+    assert (found.prob[4:] == 0).all()
 
 
 def test_errors_with_what_was_not_seen():
