@@ -12,8 +12,8 @@ import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.families.registry import FAMILIES
-from pybayesridge.models.methods import BANDED, LANES, OPTIONS, lanes_of
-from pybayesridge.results.export_generalized import OF_FAMILY
+from pybayesridge.models.methods import BANDED, BANDED_SITES, LANES, OPTIONS, lanes_of
+from pybayesridge.results.export_generalized import OF_BANDS, OF_FAMILY
 
 MODELS = {"BayesRidge": BayesRidge, "SpikeSlab": SpikeSlab}
 R = Path(__file__).parents[1] / "r-wrapper" / "R"
@@ -145,7 +145,7 @@ def test_parameters_of_estimators_are_options(name):
 def listed_in_r(name, text):
     """The character vectors of a named list of R, by name."""
     body = re.search(rf"^{name} <- list\((.*?)^\)", text, flags=re.DOTALL | re.MULTILINE)[1]
-    return {found[0]: re.findall(r'"([^"]+)"', found[1]) for found in re.findall(r"(\w+) = c\((.*?)\)", body)}
+    return {found[0]: re.findall(r'"([^"]+)"', found[1]) for found in re.findall(r"`?([\w-]+)`? = c\((.*?)\)", body)}
 
 
 def test_methods_in_r_are_those_of_the_table():
@@ -153,7 +153,8 @@ def test_methods_in_r_are_those_of_the_table():
     found = listed_in_r("methods_of_family", text)
     lanes = {family: lane for family, lane in lanes_of("BayesRidge").items() if family in ("gaussian", *OF_FAMILY)}
     known = {family: [*lane.methods, *lane.elsewhere] for family, lane in lanes.items()}
-    known["gaussian"] += [name for name in BANDED.methods if name not in known["gaussian"]]
+    for family, banded in {"gaussian": BANDED, **{name: BANDED_SITES[name] for name in OF_BANDS}}.items():
+        known[family] += [name for name in banded.methods if name not in known[family]]
     assert found == known
 
 

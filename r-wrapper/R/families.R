@@ -163,9 +163,9 @@ refuse_other_families <- function(call, name) {
 methods_of_family <- list(
   gaussian = c("exact", "em", "loocv", "gcv", "fixed", "reml"),
   binomial = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
-  poisson = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml")
+  poisson = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
+  `negative-binomial` = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv")
 )
-methods_of_family[["negative-binomial"]] <- methods_of_family$poisson
 
 # Families that several penalties are for.
 several_penalties <- c("gaussian", "binomial", "poisson")

@@ -87,7 +87,7 @@ test_that("what cannot be meant is an error that says what to write", {
     list(y ~ x + (1 | g):z, "stands alone in a sum"), list(y ~ x - (1 | g), "cannot be subtracted"), list(y ~ x * (1 | g), "stands alone"),
     list(y ~ 1 | g, "in parentheses of its own"), list(y ~ s(x):z, "s(x, by = z)"), list(y ~ (s(x) | g), "s(x, by = g)"),
     list(y ~ x + s(x), "x is part of s(x)"), list(y ~ s(x) + s(x, by = h), "sum of the curves"), list(y ~ (h || g), "not independent"),
-    list(y ~ (1 | g + h), "(1 | g) + (1 | h)"), list(y ~ (x | g), "is not estimated: write (x || g)"), list(y ~ (1 | g) + g, "g is part of"),
+    list(y ~ (1 | g + h), "(1 | g) + (1 | h)"), list(y ~ (1 | g) + g, "g is part of"),
     list(y ~ (1 | g) + (1 | g), "twice"), list(y ~ (1 | one), "one level"), list(y ~ (1 | i), "as many levels as there are rows"),
     list(y ~ (1 | log(x)), "make a column of it"), list(y ~ (1 | g | h), "has one bar"), list(y ~ (. | g), "without ."),
     list(y ~ (0 | g), "has no effects"), list(y ~ s(x, z), "one variable"), list(y ~ s(x, bs = "tp"), "leave out bs"),
