@@ -15,6 +15,7 @@ from pybayesridge.cli.as_json import as_json
 from pybayesridge.results import export
 from pybayesridge.results.export_fields import check
 
+BAND = 5e-3  # as SAME, integrated over a lattice; worst seen 5e-4
 SAME, NEAR = 1e-3, 0.1
 """The same fit by another way, and Laplace's approximation beside expectation propagation, in standard deviations."""
 
@@ -130,7 +131,6 @@ def test_command_line(tmp_path, capsys):
         ({"dispersion": -1.0}, "dispersion must be positive and finite, not -1"),
         ({"link": "probit"}, "link must be 'logit', not 'probit'"),
         ({"event": 1}, "event requires family='binomial'"),
-        ({"bands": ["p", "q"]}, "bands requires family=.*, not 'beta-binomial'"),
     ],
 )
 def test_bad_input_is_refused(given, message):
@@ -143,3 +143,18 @@ def test_bad_input_is_refused(given, message):
 def test_no_selection():
     with pytest.raises(ValueError, match="SpikeSlab does not have family='beta-binomial'"):
         SpikeSlab(DATA["y"], DATA[["a", "b"]], family="beta-binomial", trials=DATA["m"])
+
+
+@pytest.mark.parametrize("method", ["laplace", "ep"])
+def test_a_band_of_all_columns_is_the_ridge_with_one_penalty(method):
+    one, banded = fit(method=method), fit(method=method, formula="y ~ band(a, b, name='both')")
+    np.testing.assert_allclose((one.params.to_numpy() - banded.params.to_numpy()) / one.bse.to_numpy(), 0, atol=BAND)
+    np.testing.assert_allclose(banded.bse.to_numpy(), one.bse.to_numpy(), rtol=BAND)
+    found, wanted = (res.hyperparameters().loc["alpha"] for res in (banded, one))
+    np.testing.assert_allclose(found, wanted, rtol=BAND)
+
+
+def test_very_many_levels_are_refused():
+    many = frame(600, seed=4).assign(g=np.arange(600) % 500)
+    with pytest.raises(ValueError, match="'g' has 500 levels: groups with 500 or more are not for"):
+        fit(many, "laplace", formula="y ~ a + (1 | g)")

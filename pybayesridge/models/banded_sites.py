@@ -84,6 +84,11 @@ def _check(model: BayesRidge, entry: BandSitesMethod) -> None:
     if bands.eliminated is not None:
         name = bands.names[bands.eliminated]
         levels = bands.members(bands.eliminated).size
+        if model.likelihood().signed_unit is not None:
+            raise ValueError(
+                f"{name!r} has {levels:,} levels: groups with 500 or more are not for family={model.family!r}; use "
+                "groups with fewer levels"
+            )
         if penalized - levels > MOST_BESIDE:
             raise ValueError(
                 f"beside the {levels:,} levels of {name!r} there may be {MOST_BESIDE:,} other penalised columns with "

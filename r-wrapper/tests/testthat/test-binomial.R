@@ -126,7 +126,7 @@ test_that("what cannot be a binomial model is refused", {
   refused(am ~ wt, "'sigma2' is for family = gaussian\\(\\)", sigma2 = 1)
   refused(am ~ wt, "exact", method = "exact")
   expect_error(bayes_ridge(am ~ wt, d, family = poisson("sqrt")), "not poisson\\(\"sqrt\"\\)")
-  expect_error(spike_slab(am ~ wt, d, family = poisson()), "must be gaussian\\(\\), binomial\\(\\) or binomial.*not poisson")
+  expect_error(spike_slab(am ~ wt, d, family = Gamma()), "must be gaussian\\(\\), binomial\\(\\).*not Gamma")
   expect_error(bayes_ridge(am ~ wt, d, family = binomial("cloglog")), "cloglog")
   expect_error(bayes_ridge(am ~ wt, d, family = "logit"), "must be gaussian\\(\\), binomial\\(\\), .* or one of their names")
   expect_error(bayes_ridge(mpg ~ wt, d, solver = "ep"), "'solver' is for family = binomial\\(\\)")
