@@ -28,6 +28,7 @@ from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.posterior.laws import Ask
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.prior import BetaPrime
+from tests.effort import only_thorough
 
 R2 = BetaPrime(scale=None)
 MEAN = 1e-3
@@ -578,6 +579,7 @@ def test_a_variance_near_zero_makes_one_axis_rough(monkeypatch):
     assert np.abs(first - second).div(second["sd"], axis=0).max().max() < 0.05  # worst seen .008
 
 
+@only_thorough
 def test_four_dimensions_by_weighted_points(monkeypatch):
     """An intercept, a slope, their correlation and a band: a lattice needs ten times as many points."""
     rng = np.random.default_rng(3)
