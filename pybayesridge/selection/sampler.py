@@ -388,7 +388,9 @@ class Walk:
         """Estimate everything from what counts."""
         trace = self.recorder.after(self.lead)
         log_g = self.grid.log_g[trace.node]
-        self.now = estimate(self.tallies, self.between, trace.sizes, float(np.var(log_g)))
+        # The mean of equal numbers may differ from them in the last digit, by which nothing is to be divided.
+        within = float(np.var(log_g)) if np.ptp(log_g) > 0 else 0.0
+        self.now = estimate(self.tallies, self.between, trace.sizes, within)
         return self.now
 
     def _neighbours(self) -> Problem:
