@@ -13,9 +13,7 @@ should exclude 0 for fewer than 5 % of the columns.
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,6 @@ from pybayesridge import BayesRidge
 
 NAME = "beta_binomial"
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
-PARTS = ["calibration", "noise"]
 SETTINGS = {
     f"{method}, n = {n}, p = {p}, {trials} trials": (method, n, p, trials, sets)
     for method, n, p, trials, sets in (("laplace", 40, 4, 20, 120), ("ep", 40, 4, 20, 100))
@@ -106,31 +103,23 @@ def page(found: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def calibrations(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Of each setting."""
+    for name, setting in (QUICK if quick else SETTINGS).items():
+        yield name, calibrated(*setting)
+
+
+def noises(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Of each setting."""
+    for rho, n, p in NOISE[:1] if quick else NOISE:
+        yield f"rho = {rho:g}, n = {n}, p = {p}", noise(rho, n, p, 3 if quick else 50)
+
+
+PARTS = {"calibration": calibrations, "noise": noises}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few draws of small problems")
-    parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
-    parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
-    parser.add_argument("--only", nargs="+", choices=PARTS)
-    args = parser.parse_args()
-    common.use_one_thread()
-    folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
-    stored = folder / f"{NAME}.json"
-    kept = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() and not args.quick else {"results": {}}
-    if args.render:
-        common.save(NAME, kept["environment"], kept["results"], page(kept["results"]), folder)
-        return
-    env, found = common.environment(PACKAGES), dict(kept["results"])
-    for part in args.only or PARTS:
-        found[part] = {}
-        if part == "calibration":
-            for name, setting in (QUICK if args.quick else SETTINGS).items():
-                found[part][name] = calibrated(*setting)
-                common.save(NAME, env, found, page(found), folder)
-        else:
-            for rho, n, p in NOISE[:1] if args.quick else NOISE:
-                found[part][f"rho = {rho:g}, n = {n}, p = {p}"] = noise(rho, n, p, 3 if args.quick else 50)
-        common.save(NAME, env, found, page(found), folder)
+    common.run_parts(__doc__, NAME, PACKAGES, page, PARTS)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -147,20 +147,56 @@ def arguments(doc: str | None, *, limited: bool = False, resumable: bool = False
     Of a script that is `limited` also ``seconds``, after which it begins no data set; of one that is `resumable`
     ``resume``.
     """
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes, for a look; not kept in the repository")
-    parser.add_argument("--out", type=Path, help="folder of results (benchmarks/results; quick: build/benchmarks)")
-    parser.add_argument("--render", action="store_true", help="write page and pictures again from stored numbers")
+    parser = _parser(doc)
     if limited:
         parser.add_argument(
             "--seconds", type=float, default=math.inf, help="processor time; no data set begins later"
         )
     if resumable:
         parser.add_argument("--resume", action="store_true", help="keep the data sets that are stored")
-    args = parser.parse_args()
+    return _with_folder(parser.parse_args())
+
+
+def _parser(doc: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a look; not kept in the repository")
+    parser.add_argument("--out", type=Path, help="folder of results (benchmarks/results; quick: build/benchmarks)")
+    parser.add_argument("--render", action="store_true", help="write page and pictures again from stored numbers")
+    return parser
+
+
+def _with_folder(args: argparse.Namespace) -> argparse.Namespace:
     if args.out is None:
         args.out = QUICK_RESULTS if args.quick else RESULTS
     return args
+
+
+def run_parts(
+    doc: str | None,
+    name: str,
+    packages: Sequence[str],
+    page: Callable[[dict[str, Any]], str],
+    parts: Mapping[str, Callable[[bool], Iterable[tuple[str, Any]]]],
+) -> None:
+    """The main program of a page of several parts, any of which can be made again alone (``--only``).
+
+    Each part yields settings with their numbers, in its quick form if it is told so; the page is saved after each.
+    """
+    parser = _parser(doc)
+    parser.add_argument("--only", nargs="+", choices=list(parts), help="these parts; the others stay as stored")
+    args = _with_folder(parser.parse_args())
+    use_one_thread()
+    stored = args.out / f"{name}.json"
+    kept = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() and not args.quick else {"results": {}}
+    if args.render:
+        save(name, kept["environment"], kept["results"], page(kept["results"]), args.out)
+        return
+    env, found = environment(packages), dict(kept["results"])
+    for part in args.only or parts:
+        found[part] = {}
+        for setting, numbers in parts[part](args.quick):
+            found[part][setting] = numbers
+            save(name, env, found, page(found), args.out)
 
 
 def measured(

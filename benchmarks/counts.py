@@ -17,9 +17,7 @@ counts, and 95 % intervals should exclude 0 for fewer than 5 % of the columns.
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,7 +28,6 @@ from pybayesridge import BayesRidge
 
 NAME = "counts"
 PACKAGES = ["pybayesridge", "numpy", "scipy", "statsmodels"]
-PARTS = ["calibration", "overdispersed", "noise", "time"]
 SETTINGS = {
     f"{method}, n = {n}, p = {p}, counts of {level:g}": (method, n, p, level, sets)
     for method, n, p, level, sets in (
@@ -194,39 +191,36 @@ def page(found: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def calibrations(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Of each setting."""
+    for name, setting in (QUICK if quick else SETTINGS).items():
+        yield name, calibrated(*setting)
+
+
+def all_overdispersed(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Of each setting."""
+    for name, setting in (QUICK if quick else OVERDISPERSED).items():
+        yield name, overdispersed(*setting)
+
+
+def noises(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Of each setting."""
+    for n, p in NOISE[:1] if quick else NOISE:
+        for level in LEVELS[:2] if quick else LEVELS:
+            yield f"n = {n}, p = {p}, counts of {level:g}", noise(n, p, level, 3 if quick else 100)
+
+
+def all_times(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Of each size."""
+    for n, p in ((200, 5),) if quick else ((1000, 10), (5000, 100)):
+        yield f"{n:,} x {p}", times(n, p, 2 if quick else 5)
+
+
+PARTS = {"calibration": calibrations, "overdispersed": all_overdispersed, "noise": noises, "time": all_times}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few draws of small problems")
-    parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
-    parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
-    parser.add_argument("--only", nargs="+", choices=PARTS)
-    args = parser.parse_args()
-    common.use_one_thread()
-    folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
-    stored = folder / f"{NAME}.json"
-    kept = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() and not args.quick else {"results": {}}
-    if args.render:
-        common.save(NAME, kept["environment"], kept["results"], page(kept["results"]), folder)
-        return
-    env, found = common.environment(PACKAGES), dict(kept["results"])
-    for part in args.only or PARTS:
-        found[part] = {}
-        if part == "calibration":
-            for name, setting in (QUICK if args.quick else SETTINGS).items():
-                found[part][name] = calibrated(*setting)
-        elif part == "overdispersed":
-            for name, setting in (QUICK if args.quick else OVERDISPERSED).items():
-                found[part][name] = overdispersed(*setting)
-        elif part == "noise":
-            for n, p in NOISE[:1] if args.quick else NOISE:
-                for level in LEVELS[:2] if args.quick else LEVELS:
-                    found[part][f"n = {n}, p = {p}, counts of {level:g}"] = noise(
-                        n, p, level, 3 if args.quick else 100
-                    )
-        else:
-            for n, p in ((200, 5),) if args.quick else ((1000, 10), (5000, 100)):
-                found[part][f"{n:,} x {p}"] = times(n, p, 2 if args.quick else 5)
-        common.save(NAME, env, found, page(found), folder)
+    common.run_parts(__doc__, NAME, PACKAGES, page, PARTS)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.binomial import link as of_link
 from pybayesridge.binomial.link import Link
 from pybayesridge.binomial.scores import area_under_curve, brier_score, log_score
-from pybayesridge.families.family import Family, Score
+from pybayesridge.families.family import LatentFamily, Score
 from pybayesridge.late import Late
 from pybayesridge.text import listed, number
 
@@ -45,7 +45,7 @@ NOT_A_RESPONSE = "pass one column with two values, or the numbers of successes w
 
 
 @dataclass(frozen=True)
-class BinomialFamily(Family):
+class BinomialFamily(LatentFamily):
     """Events among trials, whose probability is the logistic or the normal distribution function.
 
     Attributes
@@ -63,7 +63,6 @@ class BinomialFamily(Family):
     """
 
     name: ClassVar[str] = "binomial"
-    links: ClassVar[tuple[str, ...]] = ("logit", "probit")
     takes: ClassVar[tuple[str, ...]] = ("link", "event", "trials", "flat_in")
     per_row: ClassVar[str] = "trials"
     extent_bounds: ClassVar[bool] = True
@@ -104,16 +103,6 @@ class BinomialFamily(Family):
         link = cls.checked_link(given.get("link"))
         counts = given.get("trials") is not None
         return cls(link, cls.checked_flat_in(given.get("flat_in")), counts, given.get("event"))
-
-    @property
-    def linear_predictor(self) -> str:
-        """What the linear predictor is a transform of the probability to."""
-        return "log odds" if self.link == "logit" else "normal quantile"
-
-    @property
-    def ratio(self) -> str:
-        """What the exponential of a coefficient is."""
-        return "odds ratio" if self.link == "logit" else ""
 
     @property
     def model_in_words(self) -> str:

@@ -159,7 +159,7 @@ class Family:
     responses: ClassVar[str] = "numbers"
     statistics: ClassVar[tuple[str, ...]] = ("mean", "sd", "min", "max")
 
-    link: str
+    link: Any
 
     @classmethod
     def of(cls, **given: Any) -> Family:
@@ -322,3 +322,20 @@ def given_dispersion(value: Any, without: str) -> float | None:
             f"dispersion use family={without!r}"
         )
     return found
+
+
+class LatentFamily(Family):
+    """A family whose probabilities are a distribution function of the linear predictor: that of a latent response."""
+
+    links: ClassVar[tuple[str, ...]] = ("logit", "probit")
+    link: Any
+
+    @property
+    def linear_predictor(self) -> str:
+        """What the link makes of a probability, in words."""
+        return "log odds" if self.link == "logit" else "normal quantile"
+
+    @property
+    def ratio(self) -> str:
+        """What the exponential of a coefficient is: a ratio of odds, if the link has them."""
+        return "odds ratio" if self.link == "logit" else ""

@@ -11,7 +11,7 @@ import numpy as np
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.binomial.link import Link
 from pybayesridge.families.binomial import like, one_column, text_of
-from pybayesridge.families.family import Family, Score
+from pybayesridge.families.family import LatentFamily, Score
 from pybayesridge.late import Late
 from pybayesridge.text import count, listed, repeated
 
@@ -42,7 +42,7 @@ def log_score(rows: Any, probabilities: Any) -> float:
 
 
 @dataclass(frozen=True)
-class OrdinalFamily(Family):
+class OrdinalFamily(LatentFamily):
     """Ordered categories with a cumulative model: cut points on the scale of a latent response.
 
     Attributes
@@ -57,7 +57,6 @@ class OrdinalFamily(Family):
     """
 
     name: ClassVar[str] = "ordinal"
-    links: ClassVar[tuple[str, ...]] = ("logit", "probit")
     takes: ClassVar[tuple[str, ...]] = ("link", "categories", "flat_in")
     shape: ClassVar[str] = "cut_points"
     statsmodels: ClassVar[str] = ""
@@ -85,16 +84,6 @@ class OrdinalFamily(Family):
             raise ValueError(f"categories must be a list, from the lowest to the highest, not {levels!r}")
         chosen = None if levels is None else tuple(levels)
         return cls(cls.checked_link(given.get("link")), cls.checked_flat_in(given.get("flat_in")), chosen)
-
-    @property
-    def linear_predictor(self) -> str:
-        """The scale of the linear predictor."""
-        return "log odds" if self.link == "logit" else "normal quantile"
-
-    @property
-    def ratio(self) -> str:
-        """What the exponential of a coefficient is: of odds of a category above any cut point."""
-        return "odds ratio" if self.link == "logit" else ""
 
     @property
     def model_in_words(self) -> str:

@@ -68,9 +68,6 @@ class OrdinalRidgeResults(GeneralizedRidgeResults):
     loo_means = Lacking(NO_NUMBERS)
     n_events = Lacking("ordered categories have no events: category_counts has the rows of each")
 
-    def __init__(self, model: Any, fit: OrdinalFit, **given: Any) -> None:
-        super().__init__(model, fit, **given)
-
     def _take_sizes(self, fit: Any) -> None:
         self.size = fit.likelihood.total
 
