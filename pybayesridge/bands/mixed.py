@@ -335,7 +335,7 @@ def _refined(
     costly = bool(np.isfinite(system.spare))
     ladder = np.array((FAR_STEPS if costly else STEPS) + FINER)
     at, count, early, found = np.zeros(origin.size, dtype=np.intp), 0, costly, Found()
-    while True:
+    while True:  # at each turn an axis takes a finer step of the ladder, or it is the whole lattice after its middle
         drop = EARLY if early else system.drop
         lattice, mean = grown(density, origin, root * ladder[at], drop, system.spare, found)
         functions = _functions(problem, places, lattice, mean)

@@ -22,7 +22,7 @@ from pybayesridge.models.sources import BlockData, MomentData, RowData
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import call_of
 from pybayesridge.ridge.prior import NAMED, BetaPrime
-from pybayesridge.text import listed
+from pybayesridge.text import either, listed
 
 if TYPE_CHECKING:
     from pybayesridge.formula.bands import Band
@@ -284,8 +284,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     def _check_bands(self, what: str, *, may_be_sparse: bool) -> None:
         """Refuse bands, of which `what` makes the first, for what several penalties cannot be fitted to."""
         if not (self.distribution.is_linear or self.family in BANDED_SITES):
-            families = " or ".join(map(repr, ["gaussian", *BANDED_SITES]))
-            raise ValueError(f"{what} requires family={families}, not {self.family!r}")
+            raise ValueError(f"{what} requires family={either(['gaussian', *BANDED_SITES])}, not {self.family!r}")
         if self.source.from_moments:
             return
         if self.data.exog is None:
