@@ -187,3 +187,21 @@ def test_a_table_finds_its_distribution(start, width):
     probabilities = np.array([0.001, 0.3, 0.5, 0.999])
     at = PchipInterpolator(scores, points)(ndtri(probabilities))
     np.testing.assert_allclose(student.cdf(at, 4.0), probabilities, atol=1e-5)
+
+
+def test_what_r_does_not_take_is_said(monkeypatch):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "g": np.arange(60) % 12, "m": 9})
+    frame["k"] = rng.binomial(9, 0.4, 60)
+    for given, wanted in (
+        ({"family": "negative-binomial"}, "R has 'binomial' or 'poisson'"),
+        ({"family": "beta-binomial", "trials": "m"}, "are for Python alone"),
+    ):
+        fit = BayesRidge.from_formula("k ~ x + (1 | g)", frame, **given, dispersion=0.3).fit("laplace")
+        with pytest.raises(ValueError, match=wanted):
+            export(fit)
+    monkeypatch.setattr("pybayesridge.formula.bands.MANY_LEVELS", 10)
+    for given in ({}, {"family": "binomial", "trials": "m"}):
+        fit = BayesRidge.from_formula("k ~ x + (1 | g)", frame, **given).fit("fixed", lam=[2.0, 2.0])
+        with pytest.raises(ValueError, match="500 levels or more are for Python alone"):
+            export(fit)

@@ -290,9 +290,8 @@ def _selection_posterior(results: SpikeSlabResults, without: Collection[str]) ->
 
 
 def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[str, Any]:
+    _refuse_eliminated(results)
     entry, noise = results.method_entry, results.noise
-    if results.bands.eliminated is not None:
-        raise ValueError("fits of groups with 500 levels or more are for Python alone: in R use fewer levels")
     posterior = results.posterior
     nodes = band_nodes(posterior) if isinstance(posterior, BandPosterior) else mixed_nodes(posterior)
     known = noise.known or not (entry.uses_prior or entry.given)
@@ -317,6 +316,7 @@ def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[st
 
 
 def _generalized_band_values(results: GeneralizedBandRidgeResults, without: Collection[str]) -> dict[str, Any]:
+    _refuse_eliminated(results)
     design = _design_values(results, results.posterior.design)
     return {
         "family": f"bayes_ridge_bands_{results.model.family}",
@@ -325,6 +325,11 @@ def _generalized_band_values(results: GeneralizedBandRidgeResults, without: Coll
         "components": components(results),
         "posterior": design | banded_sites_posterior(results),
     }
+
+
+def _refuse_eliminated(results: BandRidgeResults | GeneralizedBandRidgeResults) -> None:
+    if results.bands.eliminated is not None:
+        raise ValueError("fits of groups with 500 levels or more are for Python alone: in R use fewer levels")
 
 
 OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {

@@ -187,8 +187,6 @@ def banded_sites_posterior(results: GeneralizedBandRidgeResults) -> dict[str, An
             f"fits with several penalties and family={results.model.family!r} are for Python alone: R has "
             f"{either(OF_BANDS)}"
         )
-    if results.bands.eliminated is not None:
-        raise ValueError("fits of groups with 500 levels or more are for Python alone: in R use fewer levels")
     post, space = results.posterior, results.posterior.space
     keep, terms = np.flatnonzero(post.weight > NEGLIGIBLE), post.space.terms
     size = space.k + space.rank
