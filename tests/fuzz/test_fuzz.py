@@ -5,6 +5,7 @@ A failure names the command that repeats it.
 
 import pytest
 
+from tests.effort import share
 from tests.fuzz.__main__ import SEED, SHARE, jobs_of, run_one
 from tests.fuzz.linear_algebra import ENOUGH
 
@@ -20,10 +21,13 @@ SHARES = {**SHARE, "formulas": 5, "yes-no": 20, "bands": 50}
 KERNELS = 10.0
 """Margin over what is allowed: problems at its edge pass it with the kernels of one processor and not of another."""
 
+SAMPLED = ("sets", "yes-no-sets")
+"""Kinds that sample, and take long: ordinarily there are fewer of them."""
+
 CASES = [
     (kind, start)
     for kind in ("ridge", "selection", "files", "formulas", "entrances", "yes-no", "sets", "yes-no-sets", "bands")
-    for start in range(0, COUNT, CHUNK)
+    for start in share(range(0, COUNT, CHUNK), 4 if kind in SAMPLED else 1)
 ]
 
 
