@@ -20,6 +20,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import pybayesridge
+
 RESULTS = Path(__file__).parent / "results"
 QUICK_RESULTS = Path(__file__).parent.parent / "build" / "benchmarks"
 """Where quick runs put theirs: they are for a look, not for the record."""
@@ -80,7 +82,9 @@ def environment(packages: Sequence[str]) -> dict[str, Any]:
 
 
 def version(package: str) -> str:
-    """Installed version, or that there is none."""
+    """Installed version, or that there is none; of this package that of the files that are imported."""
+    if package == "pybayesridge":
+        return pybayesridge.__version__
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
