@@ -9,6 +9,7 @@ from scipy import stats
 
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.ep.model_size import poisson_binomial, size_distribution
+from pybayesridge.plots import coefficients
 from tests.effort import share
 from tests.problems import regression
 
@@ -85,6 +86,14 @@ def test_coefficients_given_inclusion():
     assert [tick.get_text() for tick in right.get_yticklabels()] == [f"{p:.2f}" for p in res.inclusion_prob[names]]
     sizes = ax.collections[1].get_sizes()
     assert np.argmax(sizes) == np.argmax(res.inclusion_prob[names])
+
+
+def test_a_probability_is_rounded_above_one():
+    """Files of release 0.1.0 have such probabilities of sums over all sets."""
+    above = np.array([np.nextafter(1.0, 2.0), 0.5])
+    ends = np.array([[0.5, 1.5], [-0.5, 0.5]])
+    ax = coefficients.given_inclusion(["a", "b"], np.array([1.0, 0.0]), ends, above, xlabel="x", title="t")
+    assert np.all(ax.collections[1].get_facecolors()[:, 3] <= 1.0)
 
 
 def test_many_coefficients_given_inclusion():

@@ -94,7 +94,7 @@ def given_inclusion(
     ax = new_axes(ax, height=height_for(len(names))) if named else new_axes(ax, width=9.0)
     from matplotlib.colors import to_rgba
 
-    shade = [to_rgba(BLUE, 0.25 + 0.75 * float(p)) for p in probability]
+    shade = [to_rgba(BLUE, min(0.25 + 0.75 * float(p), 1.0)) for p in probability]
     size = 14 + 36 * probability
     if named:
         at = name_rows(ax, names)
