@@ -51,6 +51,8 @@ def frame() -> pd.DataFrame:
     out["event"] = (signal + rng.logistic(size=ROWS) > 0).astype(int)
     out["m"] = 3 + np.arange(ROWS) % 5
     out["k"] = rng.binomial(out["m"], 1 / (1 + np.exp(-signal)))
+    out["count"] = rng.poisson(np.exp(0.5 * signal))
+    out["grade"] = np.digitize(signal, [-0.7, 0.8])
     return out
 
 
@@ -79,7 +81,7 @@ class Kinds:
 def kinds() -> dict[str, Kind]:
     """Every kind of fit."""
     found = Kinds()
-    for add in (_ridge, _saved_fits, _binomial, _selection, _binomial_selection):
+    for add in (_ridge, _bands, _saved_fits, _binomial, _counts, _ordinal, _selection, _binomial_selection):
         add(found)
     return found.kinds
 
@@ -110,6 +112,25 @@ def _ridge(made: Kinds) -> None:
     made.formula("ridge parquet", lambda: _parquet(BayesRidge, d), ("a", "g"))
     made.formula("ridge arrow", lambda: _arrow(BayesRidge, d), ("a", "g"))
     made.formula("ridge imputed", lambda: _pooled(BayesRidge, d, SOURCE))
+
+
+def _bands(made: Kinds) -> None:
+    """Ridges with several penalties."""
+    d = frame()
+    x = d[list("abc")]
+    bands = {"one": ["a"], "two": ["b", "c"]}
+    made.arrays("bands exact", lambda: BayesRidge(d["y"], x, bands=bands).fit())
+    made.arrays("bands reml", lambda: BayesRidge(d["y"], x, bands=bands).fit("reml"))
+    made.arrays("bands targets", lambda: BayesRidge(d[["y", "z"]], x, bands=bands).fit())
+    made.arrays("bands binomial", lambda: BayesRidge(d["event"], x, bands=bands, family="binomial").fit())
+    made.formula("bands formula", lambda: BayesRidge.from_formula("y ~ a + s(b) + (1 | g)", d).fit())
+    made.formula("bands correlated", lambda: BayesRidge.from_formula("y ~ a + (a | g)", d).fit(), ("a",))
+    made.formula(
+        "bands counts",
+        lambda: BayesRidge.from_formula("count ~ a + (1 | g)", d, family="poisson").fit("reml"),
+        ("a",),
+    )
+    made.formula("bands saved", lambda: _saved(BayesRidge.from_formula("y ~ a + s(b) + (1 | g)", d).fit(), {}))
 
 
 def _saved_fits(made: Kinds) -> None:
@@ -144,6 +165,27 @@ def _binomial(made: Kinds) -> None:
         lambda: BayesRidge.from_formula("k ~ a + b + C(g)", d, family="binomial", trials="m").fit(),
     )
     made.formula("binomial imputed", lambda: _pooled(BayesRidge, d, "event ~ a + b + C(g)", family="binomial"))
+
+
+def _counts(made: Kinds) -> None:
+    """Counts, and successes with a dispersion."""
+    d = frame()
+    x = d[list("abc")]
+    made.arrays("poisson", lambda: BayesRidge(d["count"], x, family="poisson").fit())
+    made.arrays("poisson exposure", lambda: BayesRidge(d["count"], x, family="poisson", exposure=d["m"]).fit("em"))
+    made.arrays("poisson selection", lambda: SpikeSlab(d["count"], x, family="poisson").fit("ep"))
+    made.arrays("negative binomial", lambda: BayesRidge(d["count"], x, family="negative-binomial").fit())
+    made.arrays("beta-binomial", lambda: BayesRidge(d["k"], x, family="beta-binomial", trials=d["m"]).fit())
+
+
+def _ordinal(made: Kinds) -> None:
+    """Ordered categories."""
+    d = frame()
+    for method in ("ep", "laplace"):
+        made.arrays(
+            f"ordinal {method}",
+            lambda method=method: BayesRidge(d["grade"], d[list("abc")], family="ordinal").fit(method),
+        )
 
 
 def _selection(made: Kinds) -> None:
