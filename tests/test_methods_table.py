@@ -12,13 +12,14 @@ import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.families.registry import FAMILIES
-from pybayesridge.models.methods import BANDED, BANDED_SITES, LANES, OPTIONS, lanes_of
-from pybayesridge.results.export_generalized import OF_BANDS, OF_FAMILY
+from pybayesridge.models.methods import LANES, OPTIONS, lanes_of
+from pybayesridge.results.export_generalized import in_r
 
 MODELS = {"BayesRidge": BayesRidge, "SpikeSlab": SpikeSlab}
 R = Path(__file__).parents[1] / "r-wrapper" / "R"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
+PLAIN = [lane for lane in LANES.values() if not lane.bands]
 RESPONSES = {"gaussian": X[:, 0] + RNG.normal(size=30), "binomial": (X[:, 0] + RNG.logistic(size=30) > 0).astype(int)}
 RESPONSES["ordinal"] = np.digitize(X[:, 0] + RNG.logistic(size=30), [-1.0, 1.0])
 RESPONSES["beta-binomial"] = RNG.binomial(5, 0.4, 30)
@@ -55,10 +56,10 @@ def test_signatures_are_those_of_the_table(model):
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_has_a_lane_for_every_family(model):
     lacking = {name for name, family in FAMILIES.items() if family.shape and model == "SpikeSlab"}
-    assert {family for of, family in LANES if of == model} == set(FAMILIES) - lacking
+    assert set(lanes_of(model)) == set(FAMILIES) - lacking
 
 
-@pytest.mark.parametrize("lane", LANES.values(), ids=lambda lane: f"{lane.model}-{lane.family}")
+@pytest.mark.parametrize("lane", PLAIN, ids=lambda lane: f"{lane.model}-{lane.family}")
 def test_options_are_declared_and_documented(lane):
     known = set(OPTIONS[lane.model]) | {"expected_size"}
     assert set(lane.takes) <= known
@@ -70,7 +71,7 @@ def test_options_are_declared_and_documented(lane):
         assert set(entry.required) <= set(entry.options)
 
 
-@pytest.mark.parametrize("lane", LANES.values(), ids=lambda lane: f"{lane.model}-{lane.family}")
+@pytest.mark.parametrize("lane", PLAIN, ids=lambda lane: f"{lane.model}-{lane.family}")
 def test_options_of_other_families_are_refused(lane):
     model = MODELS[lane.model](RESPONSES[lane.family], X, family=lane.family, **GIVEN.get(lane.family, {}))
     for name in OPTIONS[lane.model]:
@@ -79,10 +80,10 @@ def test_options_of_other_families_are_refused(lane):
                 model.fit(**{name: differing(lane.model, name)})
 
 
-@pytest.mark.parametrize("lane", LANES.values(), ids=lambda lane: f"{lane.model}-{lane.family}")
+@pytest.mark.parametrize("lane", PLAIN, ids=lambda lane: f"{lane.model}-{lane.family}")
 def test_methods_of_other_families_are_refused(lane):
     model = MODELS[lane.model](RESPONSES[lane.family], X, family=lane.family, **GIVEN.get(lane.family, {}))
-    others = {name for other in LANES.values() if other.model == lane.model for name in other.methods}
+    others = {name for other in PLAIN if other.model == lane.model for name in other.methods}
     for name in others - set(lane.methods):
         with pytest.raises(ValueError, match="method"):
             model.fit(name)
@@ -134,7 +135,7 @@ def test_parameters_of_estimators_are_options(name):
     estimators = importlib.import_module("pybayesridge.sklearn")
     assert set(OF_ESTIMATORS) == set(estimators.__all__)
     model, families = OF_ESTIMATORS[name]
-    lanes = [LANES[model, family] for family in families]
+    lanes = [lanes_of(model)[family] for family in families]
     given = getattr(estimators, name)().get_params()
     own = {option: given[option] for option in OPTIONS[model] if option in given}
     assert set(own) == frozenset().union(*(lane.takes for lane in lanes)) - ELSEWHERE
@@ -151,9 +152,15 @@ def listed_in_r(name, text):
 def test_methods_in_r_are_those_of_the_table():
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(R.glob("*.R")))
     found = listed_in_r("methods_of_family", text)
-    lanes = {family: lane for family, lane in lanes_of("BayesRidge").items() if family in ("gaussian", *OF_FAMILY)}
+    lanes = {
+        family: lane
+        for family, lane in lanes_of("BayesRidge").items()
+        if family in ("gaussian", *in_r(lanes_of("BayesRidge")))
+    }
     known = {family: [*lane.methods, *lane.elsewhere] for family, lane in lanes.items()}
-    for family, banded in {"gaussian": BANDED, **{name: BANDED_SITES[name] for name in OF_BANDS}}.items():
+    with_bands = lanes_of("BayesRidge", bands=True)
+    for family in ("gaussian", *in_r(with_bands, bands=True)):
+        banded = with_bands[family]
         known[family] += [name for name in banded.methods if name not in known[family]]
     assert found == known
 

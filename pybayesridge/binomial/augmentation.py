@@ -70,6 +70,11 @@ class Rows:
         x = np.ascontiguousarray(x)
         return cls(x, np.ascontiguousarray(c), likelihood, units, x * x, x.T @ (0.5 * (successes - failures)))
 
+    @property
+    def divisible(self) -> bool:
+        """Whether a row may count as a part of a copy: Pólya-Gamma variables do not need whole numbers of trials."""
+        return self.likelihood.link == "logit"
+
     def start(self) -> Augmented:
         """The auxiliary variables at their means for a linear predictor of 0."""
         successes, failures = self.likelihood.totals()

@@ -12,6 +12,26 @@ DATA = "CSV (.csv, compressed too), TSV (.tsv, .tab) or Parquet (.parquet) by th
 TAB = ("\\t", "tab")
 """How a tab is written where shells make it hard."""
 
+PER_FAMILY: Mapping[str, dict[str, Any]] = {
+    "event": {
+        "metavar": "LEVEL",
+        "help": "value of the response whose probability is modelled, for --family {either} (default: the second)",
+    },
+    "categories": {
+        "metavar": "LEVEL,...",
+        "type": lambda text: [level.strip() for level in text.split(",")],
+        "help": "categories of the response from the lowest to the highest, for --family {either} (needed for text)",
+    },
+    "trials": {"metavar": "COLUMN", "help": "column of numbers of trials, for --family {either}"},
+    "exposure": {"metavar": "COLUMN", "help": "column of exposures, for --family {either}"},
+    "dispersion": {
+        "metavar": "ALPHA",
+        "type": float,
+        "help": "the dispersion, for --family {either} (default: integrated out)",
+    },
+}
+"""Arguments that only some families take, which the help names; `--link` is not among them."""
+
 
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, and whose arguments are added when it parses: their help lists methods.
@@ -140,10 +160,10 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
 def _response(parser: argparse.ArgumentParser, model: str) -> None:
     """Arguments about the response, and the methods for it."""
     from pybayesridge.families.registry import FAMILIES, those_with
-    from pybayesridge.models.methods import BANDED, lanes_of
+    from pybayesridge.models.methods import lanes_of
 
     lanes = lanes_of(model)
-    banded = BANDED.methods if model == BANDED.model else {}
+    banded = next(iter(lanes_of(model, bands=True).values()), None)
     parser.add_argument(
         "--family",
         choices=tuple(lanes),
@@ -151,43 +171,27 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
         help="distribution of the response: "
         + "; ".join(f"{family} for {FAMILIES[family].responses}" for family in lanes),
     )
-    links = dict.fromkeys(
-        link for family in lanes for link in FAMILIES[family].links if "link" in FAMILIES[family].takes
-    )
-    parser.add_argument("--link", choices=tuple(links), help="for --family binomial (default: logit)")
+    links = {family: FAMILIES[family].links for family in those_with("link") if family in lanes}
+    several = [family for family, found in links.items() if len(found) > 1]
     parser.add_argument(
-        "--event",
-        metavar="LEVEL",
-        help="value of the response whose probability is modelled, for --family binomial (default: the second)",
+        "--link",
+        choices=tuple(dict.fromkeys(link for found in links.values() for link in found)),
+        help=f"link function, for --family {' or '.join(several)} (default: logit)",
     )
-    if "ordinal" in lanes:
-        parser.add_argument(
-            "--categories",
-            metavar="LEVEL,...",
-            type=lambda text: [level.strip() for level in text.split(",")],
-            help="categories of the response from the lowest to the highest, for --family ordinal (needed for text)",
-        )
-    of = " or ".join(family for family in those_with("trials") if family in lanes)
-    parser.add_argument("--trials", metavar="COLUMN", help=f"column of numbers of trials, for --family {of}")
-    if any("exposure" in FAMILIES[family].takes for family in lanes):
-        of = " or ".join(those_with("exposure"))
-        parser.add_argument("--exposure", metavar="COLUMN", help=f"column of exposures, for --family {of}")
-        parser.add_argument(
-            "--dispersion",
-            type=float,
-            metavar="ALPHA",
-            help="the dispersion, for --family negative-binomial or beta-binomial (default: integrated out)",
-        )
+    for name, options in PER_FAMILY.items():
+        takers = " or ".join(family for family in those_with(name) if family in lanes)
+        if takers:
+            parser.add_argument(f"--{name}", **{**options, "help": options["help"].format(either=takers)})
     words = [_in_words(lane.names, lane.method(lane.default, 0, 0).name, lane.default) for lane in lanes.values()]
     others = "".join(
         f". With --family {family}: {text}" for family, text in zip(list(lanes)[1:], words[1:], strict=True)
     )
     if banded:
-        others += f". With --bands: {_in_words(banded, BANDED.default)}"
-    names = [name for lane in lanes.values() for name in lane.names]
+        others += f". With --bands: {_in_words(banded.methods, banded.default)}"
+    names = [name for lane in (*lanes.values(), *([banded] if banded else [])) for name in lane.names]
     parser.add_argument(
         "--method",
-        choices=list(dict.fromkeys([*names, *banded])),
+        choices=list(dict.fromkeys(names)),
         help=words[0] + others,
     )
 

@@ -45,6 +45,8 @@ class BetaBinomialFamily(BinomialFamily):
     takes: ClassVar[tuple[str, ...]] = ("link", "trials", "flat_in", "dispersion")
     statsmodels: ClassVar[str] = ""
     shape: ClassVar[str] = "alpha"
+    lanes: ClassVar[tuple[str, ...]] = ("sites", "banded_sites")
+    in_r: ClassVar[tuple[str, ...]] = ()
     has_classes: ClassVar[bool] = False
     scores: ClassVar[tuple[Score, ...]] = (
         Score("log_score", "log score", "larger", log_score),

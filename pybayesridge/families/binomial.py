@@ -67,6 +67,8 @@ class BinomialFamily(LatentFamily):
     per_row: ClassVar[str] = "trials"
     extent_bounds: ClassVar[bool] = True
     has_classes: ClassVar[bool] = True
+    lanes: ClassVar[tuple[str, ...]] = ("sites", "banded_sites", "latent_sets")
+    in_r: ClassVar[tuple[str, ...]] = ("trials", "n_trials", "n_events", "loo_probabilities")
     statsmodels: ClassVar[str] = "Binomial"
     reason: ClassVar[str] = "binomial responses have no noise variance"
     codes_itself: ClassVar[bool] = True

@@ -69,6 +69,11 @@ class Family:
         The name of its further parameter, which is integrated out unless it is given; empty if there is none.
     kind_of_response : str
         What its responses are: of those of one kind other families can be models too.
+    lanes : tuple of str
+        Ways to fit models of its responses, of ``KINDS`` in ``models/methods.py``.
+    in_r : tuple of str
+        Values that exports of its fits have besides those of all families, by their names in
+        ``results/export_generalized.py``; empty if fits are for Python alone.
     statsmodels : str
         The class of statsmodels' families that stands for it; empty if there is none.
     reason : str
@@ -134,6 +139,8 @@ class Family:
     per_row: ClassVar[str] = ""
     extent_bounds: ClassVar[bool] = False
     shape: ClassVar[str] = ""
+    lanes: ClassVar[tuple[str, ...]] = ("sites", "banded_sites")
+    in_r: ClassVar[tuple[str, ...]] = ()
     statsmodels: ClassVar[str]
     reason: ClassVar[str] = ""
     max_targets: ClassVar[int | None] = 1

@@ -25,6 +25,7 @@ class Gaussian(Family):
     name: ClassVar[str] = "gaussian"
     links: ClassVar[tuple[str, ...]] = ("identity",)
     has_classes: ClassVar[bool] = True
+    lanes: ClassVar[tuple[str, ...]] = ("conjugate", "banded", "sets")
     statsmodels: ClassVar[str] = "Gaussian"
     takes: ClassVar[tuple[str, ...]] = ("sigma2", "noise_var")
     max_targets: ClassVar[int | None] = None

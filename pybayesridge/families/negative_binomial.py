@@ -34,6 +34,8 @@ class NegativeBinomialFamily(PoissonFamily):
     takes: ClassVar[tuple[str, ...]] = ("link", "exposure", "flat_in", "dispersion")
     statsmodels: ClassVar[str] = "NegativeBinomial"
     shape: ClassVar[str] = "alpha"
+    lanes: ClassVar[tuple[str, ...]] = ("sites", "banded_sites")
+    in_r: ClassVar[tuple[str, ...]] = (*PoissonFamily.in_r, "dispersion", "dispersion_mean")
     responses: ClassVar[str] = "counts that vary more than Poisson counts"
 
     dispersion: float | None = None

@@ -59,6 +59,7 @@ class OrdinalFamily(LatentFamily):
     name: ClassVar[str] = "ordinal"
     takes: ClassVar[tuple[str, ...]] = ("link", "categories", "flat_in")
     shape: ClassVar[str] = "cut_points"
+    lanes: ClassVar[tuple[str, ...]] = ("ordinal",)
     statsmodels: ClassVar[str] = ""
     has_cuts: ClassVar[bool] = True
     reason: ClassVar[str] = "ordered categories have no noise variance"

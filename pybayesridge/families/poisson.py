@@ -41,6 +41,8 @@ class PoissonFamily(Family):
     links: ClassVar[tuple[str, ...]] = ("log",)
     takes: ClassVar[tuple[str, ...]] = ("link", "exposure", "flat_in")
     per_row: ClassVar[str] = "exposure"
+    lanes: ClassVar[tuple[str, ...]] = ("sites", "banded_sites", "latent_sets_by_ep")
+    in_r: ClassVar[tuple[str, ...]] = ("exposure", "n_events", "latent_variance", "loo_means")
     statsmodels: ClassVar[str] = "Poisson"
     reason: ClassVar[str] = "the noise of counts follows from their mean"
     predicted: ClassVar[str] = "expected count"

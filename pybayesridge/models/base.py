@@ -152,9 +152,14 @@ class LinearModel(StreamedModel):
         return self.distribution.rows(data.endog, data.extent, data.weights)
 
     @property
+    def lanes(self) -> dict[str, Lane]:
+        """How such models are fitted, by family: a part of the table of methods."""
+        return lanes_of(self._model)
+
+    @property
     def lane(self) -> Lane:
-        """How the model is fitted: the entry of its family in the table of methods."""
-        return lanes_of(self._model)[self.distribution.name]
+        """How the model is fitted."""
+        return self.lanes[self.family]
 
     @property
     def methods(self) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -178,6 +178,8 @@ class Lane:
         That of the module of this folder with its function ``fit``: model, method, checked options and recipe in,
         results out.
     model, family : str
+    bands : bool
+        Whether of models with several bands.
     table : callable
         Returns its methods; the numerics' registries are imported when they are first used.
     options : tuple of str
@@ -190,7 +192,8 @@ class Lane:
 
     name: str
     model: str
-    family: str
+    family: str = ""
+    bands: bool = False
     table: Callable[[], Methods]
     options: tuple[str, ...]
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -225,7 +228,7 @@ class Lane:
 
     def families_with(self, option: str) -> list[str]:
         """Other families whose fits take an option; none if it is the bands that keep this fit from taking it."""
-        if option in LANES[self.model, self.family].takes:
+        if option in LANES[self.model, self.family, False].takes:
             return []
         return [family for family, lane in lanes_of(self.model).items() if option in lane.takes]
 
@@ -287,114 +290,101 @@ def _residual(res: Any) -> str:
     return f"{res.method}: {res.n_iter} iterations, {res.method_entry.measure.lower()} {number(res.residual, 2)}"
 
 
-LANES: dict[tuple[str, str], Lane] = {
-    (lane.model, lane.family): lane
-    for lane in (
-        Lane(
-            name="conjugate",
-            model="BayesRidge",
-            family="gaussian",
-            table=lambda: Methods(methods=of_ridge.METHODS, default=of_ridge.DEFAULT),
-            options=("tol", "maxiter", "dof"),
-            defaults={"tol": 1e-8, "maxiter": 10_000},
-            told=_iterations,
-        ),
-        *(
-            Lane(
-                name="sites",
-                model="BayesRidge",
-                family=family.name,
-                table=lambda: Methods(
-                    methods=of_sites.METHODS, default=of_sites.DEFAULT, elsewhere=of_sites.NOT_HERE
-                ),
-                options=("tol", "maxiter"),
-                defaults={"tol": 1e-6, "maxiter": 200},
-                told=_sweeps,
-            )
-            for family in FAMILIES.values()
-            if not (family.is_linear or family.has_cuts)
-        ),
-        Lane(
-            name="ordinal",
-            model="BayesRidge",
-            family="ordinal",
-            table=lambda: Methods(methods=of_sites.METHODS, default=of_sites.DEFAULT, elsewhere=of_sites.NOT_HERE),
-            options=("tol", "maxiter"),
-            defaults={"tol": 1e-6, "maxiter": 200},
-            told=_sweeps,
-        ),
-        Lane(
-            name="sets",
-            model="SpikeSlab",
-            family="gaussian",
-            table=lambda: Methods(
-                methods=of_sets.METHODS,
-                default=of_sets.DEFAULT,
-                choices=of_sets.CHOICES,
-                choose=of_sets.method_for,
-            ),
-            options=("maxiter", "start"),
-            told=_residual,
-        ),
-        Lane(
-            name="latent_sets",
-            model="SpikeSlab",
-            family="binomial",
-            table=lambda: Methods(
-                methods=of_latent_sets.METHODS,
-                default=of_sets.DEFAULT,
-                elsewhere=of_latent_sets.NOT_HERE,
-                choose=of_latent_sets.method_for_binary,
-            ),
-            options=("maxiter",),
-            told=_residual,
-        ),
-        Lane(
-            name="latent_sets",
-            model="SpikeSlab",
-            family="poisson",
-            table=lambda: Methods(
-                methods=of_latent_sets_by_ep.METHODS,
-                default=of_sets.DEFAULT,
-                elsewhere=of_latent_sets_by_ep.NOT_HERE,
-                choose=of_latent_sets_by_ep.method_for,
-            ),
-            options=("maxiter",),
-            told=_residual,
-        ),
-    )
-}
-"""By the names of the model and of the family."""
+def _of_registry(table: Any) -> Methods:
+    """The methods of a registry that says which are elsewhere."""
+    return Methods(methods=table.METHODS, default=table.DEFAULT, elsewhere=table.NOT_HERE)
 
-BANDED = Lane(
-    name="banded",
-    model="BayesRidge",
-    family="gaussian",
-    table=lambda: Methods(methods=of_bands.METHODS, default=of_bands.DEFAULT, elsewhere=of_bands.NOT_HERE),
-    options=(),
-    defaults={"tol": 1e-3},
-    told=_iterations,
-)
-"""That of a BayesRidge with bands and Gaussian responses."""
 
-BANDED_SITES = {
-    family.name: Lane(
+KINDS: dict[str, Lane] = {
+    "conjugate": Lane(
+        name="conjugate",
+        model="BayesRidge",
+        table=lambda: Methods(methods=of_ridge.METHODS, default=of_ridge.DEFAULT),
+        options=("tol", "maxiter", "dof"),
+        defaults={"tol": 1e-8, "maxiter": 10_000},
+        told=_iterations,
+    ),
+    "sites": Lane(
+        name="sites",
+        model="BayesRidge",
+        table=lambda: _of_registry(of_sites),
+        options=("tol", "maxiter"),
+        defaults={"tol": 1e-6, "maxiter": 200},
+        told=_sweeps,
+    ),
+    "ordinal": Lane(
+        name="ordinal",
+        model="BayesRidge",
+        table=lambda: _of_registry(of_sites),
+        options=("tol", "maxiter"),
+        defaults={"tol": 1e-6, "maxiter": 200},
+        told=_sweeps,
+    ),
+    "banded": Lane(
+        name="banded",
+        model="BayesRidge",
+        bands=True,
+        table=lambda: _of_registry(of_bands),
+        options=(),
+        defaults={"tol": 1e-3},
+        told=_iterations,
+    ),
+    "banded_sites": Lane(
         name="banded_sites",
         model="BayesRidge",
-        family=family.name,
-        table=lambda: Methods(
-            methods=of_band_sites.METHODS, default=of_band_sites.DEFAULT, elsewhere=of_band_sites.NOT_HERE
-        ),
+        bands=True,
+        table=lambda: _of_registry(of_band_sites),
         options=("tol", "maxiter"),
         defaults={"tol": 2e-2, "maxiter": 200},
         told=_sweeps,
-    )
-    for family in FAMILIES.values()
-    if not family.is_linear and family.shape in ("", "alpha")
+    ),
+    "sets": Lane(
+        name="sets",
+        model="SpikeSlab",
+        table=lambda: Methods(
+            methods=of_sets.METHODS,
+            default=of_sets.DEFAULT,
+            choices=of_sets.CHOICES,
+            choose=of_sets.method_for,
+        ),
+        options=("maxiter", "start"),
+        told=_residual,
+    ),
+    "latent_sets": Lane(
+        name="latent_sets",
+        model="SpikeSlab",
+        table=lambda: Methods(
+            methods=of_latent_sets.METHODS,
+            default=of_sets.DEFAULT,
+            elsewhere=of_latent_sets.NOT_HERE,
+            choose=of_latent_sets.method_for_binary,
+        ),
+        options=("maxiter",),
+        told=_residual,
+    ),
+    "latent_sets_by_ep": Lane(
+        name="latent_sets",
+        model="SpikeSlab",
+        table=lambda: Methods(
+            methods=of_latent_sets_by_ep.METHODS,
+            default=of_sets.DEFAULT,
+            elsewhere=of_latent_sets_by_ep.NOT_HERE,
+            choose=of_latent_sets_by_ep.method_for,
+        ),
+        options=("maxiter",),
+        told=_residual,
+    ),
 }
-"""Those of a BayesRidge with bands and other responses, by family."""
+"""Ways to fit, by the names that families give them; of no family yet."""
+
+LANES: dict[tuple[str, str, bool], Lane] = {
+    (KINDS[kind].model, name, KINDS[kind].bands): replace(KINDS[kind], family=name)
+    for name, family in FAMILIES.items()
+    for kind in family.lanes
+}
+"""By the names of the model and of the family, and whether there are several bands."""
 
 
-def lanes_of(model: str) -> dict[str, Lane]:
+def lanes_of(model: str, *, bands: bool = False) -> dict[str, Lane]:
     """The lanes of a model by family, the default first."""
-    return {lane.family: lane for lane in LANES.values() if lane.model == model}
+    return {lane.family: lane for lane in LANES.values() if (lane.model, lane.bands) == (model, bands)}

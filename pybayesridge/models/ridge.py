@@ -16,7 +16,7 @@ from pybayesridge.families.registry import arguments_of, named
 from pybayesridge.formula.late import build as formulas
 from pybayesridge.models.before_fit import BeforeFit
 from pybayesridge.models.columns import ColumnModel
-from pybayesridge.models.methods import BANDED, BANDED_SITES, Lane
+from pybayesridge.models.methods import Lane, lanes_of
 from pybayesridge.models.priors import RidgeModel
 from pybayesridge.models.sources import BlockData, MomentData, RowData
 from pybayesridge.moments.moments import Moments
@@ -283,8 +283,9 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
 
     def _check_bands(self, what: str, *, may_be_sparse: bool) -> None:
         """Refuse bands, of which `what` makes the first, for what several penalties cannot be fitted to."""
-        if not (self.distribution.is_linear or self.family in BANDED_SITES):
-            raise ValueError(f"{what} requires family={either(['gaussian', *BANDED_SITES])}, not {self.family!r}")
+        lanes = lanes_of(self._model, bands=True)
+        if self.family not in lanes:
+            raise ValueError(f"{what} requires family={either(lanes)}, not {self.family!r}")
         if self.source.from_moments:
             return
         if self.data.exog is None:
@@ -315,11 +316,9 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         }
 
     @property
-    def lane(self) -> Lane:
-        """How the model is fitted: the entry of its family in the table of methods, or that of several bands."""
-        if self.bands is None:
-            return super().lane
-        return BANDED if self.distribution.is_linear else BANDED_SITES[self.family]
+    def lanes(self) -> dict[str, Lane]:
+        """How such models are fitted, with one penalty or with several, by family."""
+        return lanes_of(self._model, bands=self.bands is not None)
 
     def fit(
         self,

@@ -200,7 +200,7 @@ class Sampler:
                 if (high, low) not in steps:
                     steps[high, low] = bridge(ladder[high], ladder[low], high - low)
             high, low = min(pairs, key=lambda pair: steps[pair].draws)
-            if steps[high, low].draws >= ENOUGH or self.between == 0 or likelihood.link == "probit":
+            if steps[high, low].draws >= ENOUGH or self.between == 0 or not self.rows.divisible:
                 break
             self.between -= 1
             middle = float(np.sqrt(high * low)) if low > 0 else high / FIRST

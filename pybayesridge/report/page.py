@@ -45,7 +45,7 @@ def contents(
 ) -> Page:
     """Everything the report says about the results of a fit, or of several that are pooled."""
     first = res.parts[0]
-    prior = bands if first.model.lane.name in ("banded", "banded_sites") else MODELS[first.model_name]
+    prior = bands if first.model.lane.bands else MODELS[first.model_name]
     shown = prior if len(res.parts) == 1 else pooled
     family = res.model.distribution
     names = res.model.data.targets

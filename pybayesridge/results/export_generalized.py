@@ -17,13 +17,14 @@ of `export_bands`. An effect of a level that the fit has not seen adds ``|A' uns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.families.registry import FAMILIES
 from pybayesridge.results.export_bands import entries_of
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.sites.leave_one_out import leave_one_out
@@ -32,6 +33,7 @@ from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.text import either
 
 if TYPE_CHECKING:
+    from pybayesridge.families.family import Family
     from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
@@ -40,17 +42,17 @@ if TYPE_CHECKING:
 def generalized_values(results: GeneralizedRidgeResults) -> dict[str, Any]:
     """The values that only these fits have, but for the posterior."""
     error, grid, scores = results.quadrature_error, results.grid, results.grid_scores
-    has_rows, family = results.model.endog is not None, results.model.distribution
-    if family.name not in OF_FAMILY:
-        raise ValueError(f"fits with family={family.name!r} are for Python alone: R has {either(OF_FAMILY)}")
+    has_rows, family, known = results.model.endog is not None, results.model.distribution, in_r(results.model.lanes)
+    if family.name not in known:
+        raise ValueError(f"fits with family={family.name!r} are for Python alone: R has {either(known)}")
     several = results.model.bands is not None
     return {
-        **{name: str(value) for name, value in family.attributes.items() if name in ("link", "event")},
+        **_attributes(family),
         "parameterization": results.parameterization,
         **({} if several else {"lambda_": np.array([results.lambda_]), "tau2": np.array([results.tau2])}),
         "log_marginal": np.array([results.log_marginal]),
         "solver": str(results.solver),
-        **OF_FAMILY[family.name](results),
+        **{name: value(results) for name, value in OF_RIDGES.items() if name in family.in_r},
         "loo_log_density": results.loo_log_density() if has_rows else None,
         **{f"loo_{score.name}": float(getattr(results, f"loo_{score.name}")) for score in family.scores},
         "grid": None if grid is None else grid[:, None],
@@ -60,71 +62,77 @@ def generalized_values(results: GeneralizedRidgeResults) -> dict[str, Any]:
     }
 
 
-def _of_yes_no(results: GeneralizedRidgeResults) -> dict[str, Any]:
-    return {
-        "trials": _trials(results),
-        "n_trials": float(results.n_trials),
-        "n_events": float(results.n_events),
-        "loo_probabilities": None if results.model.endog is None else results.arrays.loo_probabilities,
-    }
-
-
-def _of_counts(results: GeneralizedRidgeResults) -> dict[str, Any]:
+def _extent(results: GeneralizedRidgeResults | GeneralizedSpikeSlabResults) -> FloatArray | None:
+    """Exposures of the rows, where they have any."""
     extent = results.model.data.extent
-    return {
-        "exposure": None if extent is None else np.asarray(extent, dtype=np.float64),
-        "n_events": float(results.n_events),
-        "latent_variance": float(results.sites_fit.likelihood.latent_variance),
-        "loo_means": None if results.model.endog is None else results.arrays.loo_means,
-    }
+    return None if extent is None else np.asarray(extent, dtype=np.float64)
 
 
-def _of_overdispersed(results: GeneralizedRidgeResults) -> dict[str, Any]:
-    """Likewise, with the dispersion: as given, or the exponential of the posterior mean of its log."""
-    likelihood, shape = results.sites_fit.likelihood, results.sites_fit.shape
-    of_mean = None if shape is None else float(shape.weight @ np.exp(shape.u))
-    return {**_of_counts(results), "dispersion": float(np.exp(likelihood.log_shape)), "dispersion_mean": of_mean}
+def _trials(results: GeneralizedRidgeResults | GeneralizedSpikeSlabResults) -> FloatArray | None:
+    """Trials of each row, while the rows are here."""
+    if results.model.endog is None:
+        return None
+    likelihood = results.model.likelihood()
+    return likelihood.successes + likelihood.failures
 
 
-OF_FAMILY: Mapping[str, Callable[[GeneralizedRidgeResults], dict[str, Any]]] = {
-    "binomial": _of_yes_no,
-    "poisson": _of_counts,
-    "negative-binomial": _of_overdispersed,
+def _dispersion_mean(results: GeneralizedRidgeResults) -> float | None:
+    """Posterior mean of a dispersion that is integrated out."""
+    shape = results.sites_fit.shape
+    return None if shape is None else float(shape.weight @ np.exp(shape.u))
+
+
+def _while_rows_are_here(name: str) -> Callable[[GeneralizedRidgeResults], FloatArray | None]:
+    """An array of the results with a value for each row."""
+    return lambda results: None if results.model.endog is None else getattr(results.arrays, name)
+
+
+OF_RIDGES: Mapping[str, Callable[[GeneralizedRidgeResults], Any]] = {
+    "trials": _trials,
+    "n_trials": lambda results: float(results.n_trials),
+    "exposure": _extent,
+    "n_events": lambda results: float(results.n_events),
+    "latent_variance": lambda results: float(results.sites_fit.likelihood.latent_variance),
+    "loo_probabilities": _while_rows_are_here("loo_probabilities"),
+    "loo_means": _while_rows_are_here("loo_means"),
+    "dispersion": lambda results: float(np.exp(results.sites_fit.likelihood.log_shape)),
+    "dispersion_mean": _dispersion_mean,
 }
-"""The values that ridges of one family have, by its name; other families are for Python alone."""
+"""Values that ridges of some families have; a family says which (`Family.in_r`). A dispersion is as given, or the
+exponential of the posterior mean of its log."""
+
+OF_SELECTIONS: Mapping[str, Callable[[GeneralizedSpikeSlabResults], Any]] = {
+    "trials": _trials,
+    "n_trials": lambda results: float(results.n_trials),
+    "exposure": _extent,
+}
+"""Those of selections."""
+
+
+def in_r(families: Iterable[str], *, bands: bool = False) -> list[str]:
+    """Those of some families whose fits R has, besides Gaussian ones; with several bands none with a dispersion."""
+    known = [FAMILIES[name] for name in families]
+    return [family.name for family in known if family.in_r and not (bands and family.shape)]
 
 
 def generalized_selection_values(results: GeneralizedSpikeSlabResults) -> dict[str, Any]:
     """The values that only selections of responses that are not Gaussian have, but for the posterior."""
-    family = results.model.distribution
-    if family.name not in OF_SELECTIONS:
-        raise ValueError(
-            f"selections with family={family.name!r} are for Python alone: R has {either(OF_SELECTIONS)}"
-        )
+    family, known = results.model.distribution, in_r(results.model.lanes)
+    if family.name not in known:
+        raise ValueError(f"selections with family={family.name!r} are for Python alone: R has {either(known)}")
     has_rows = results.model.endog is not None
     return {
-        "link": str(results.link),
-        **OF_SELECTIONS[family.name](results),
+        **_attributes(family),
+        **{name: value(results) for name, value in OF_SELECTIONS.items() if name in family.in_r},
         "n_events": float(results.n_events),
         "linear_predictors": results.predict(which="linear").to_numpy(dtype=np.float64) if has_rows else None,
         "loo_log_density": _left_out(results) if has_rows else None,
     }
 
 
-def _of_yes_no_selection(results: GeneralizedSpikeSlabResults) -> dict[str, Any]:
-    return {"event": str(results.event), "trials": _trials(results), "n_trials": float(results.n_trials)}
-
-
-def _of_selection_of_counts(results: GeneralizedSpikeSlabResults) -> dict[str, Any]:
-    extent = results.model.data.extent
-    return {"exposure": None if extent is None else np.asarray(extent, dtype=np.float64)}
-
-
-OF_SELECTIONS: Mapping[str, Callable[[GeneralizedSpikeSlabResults], dict[str, Any]]] = {
-    "binomial": _of_yes_no_selection,
-    "poisson": _of_selection_of_counts,
-}
-"""The values that selections of one family have, by its name."""
+def _attributes(family: Family) -> dict[str, str]:
+    """The link, and the event of responses that have one."""
+    return {name: str(value) for name, value in family.attributes.items() if name in ("link", "event")}
 
 
 def _left_out(results: GeneralizedSpikeSlabResults) -> FloatArray | None:
@@ -135,14 +143,6 @@ def _left_out(results: GeneralizedSpikeSlabResults) -> FloatArray | None:
     likelihood = results.model.likelihood()
     found = leave_one_out(likelihood, posterior.nodes(), posterior.selection.weights)
     return found.log_score + likelihood.log_constants()
-
-
-def _trials(results: GeneralizedRidgeResults | GeneralizedSpikeSlabResults) -> FloatArray | None:
-    """Trials of each row, while the rows are here."""
-    if results.model.endog is None:
-        return None
-    likelihood = results.model.likelihood()
-    return likelihood.successes + likelihood.failures
 
 
 def sites_posterior(results: GeneralizedRidgeResults) -> dict[str, Any]:
@@ -182,10 +182,11 @@ def sites_posterior(results: GeneralizedRidgeResults) -> dict[str, Any]:
 
 def banded_sites_posterior(results: GeneralizedBandRidgeResults) -> dict[str, Any]:
     """The nodes of the mixture over variances and correlations."""
-    if results.sites_fit.shape is not None or results.model.family not in OF_BANDS:
+    known = in_r(results.model.lanes, bands=True)
+    if results.model.family not in known:
         raise ValueError(
             f"fits with several penalties and family={results.model.family!r} are for Python alone: R has "
-            f"{either(OF_BANDS)}"
+            f"{either(known)}"
         )
     post, space = results.posterior, results.posterior.space
     keep, terms = np.flatnonzero(post.weight > NEGLIGIBLE), post.space.terms
@@ -220,9 +221,6 @@ def banded_sites_posterior(results: GeneralizedBandRidgeResults) -> dict[str, An
         **entries_of(terms, [tuple(each[keep] for each in post.factors)]),
     }
 
-
-OF_BANDS = ("binomial", "poisson")
-"""Families whose fits with several penalties R has."""
 
 MOST_OF_NODES = 1 << 24
 """Most numbers in the roots of the covariances of all nodes, 128 MB."""

@@ -303,7 +303,7 @@ def on_reading_ordinal(res: Any) -> list[Finding]:
         out.append(note("rare-events", text))
     if res.solver == "laplace" and res.df_model + res.constants > LAPLACE * float(counts.min()):
         text = "Laplace's approximation is inaccurate with few rows in a category for each coefficient"
-        more = ": compare with method='ep' (solver='ep')." if res.link == "logit" else "."
+        more = ": compare with method='ep' (solver='ep')." if res.sites_fit.likelihood.factorises else "."
         out.append(note("laplace", text + more))
     return out + on_data(res)
 

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from pybayesridge._types import AnyArray, ArrayLike, BandsLike, FamilyLike, FloatArray, Names, TableLike
+from pybayesridge.families.registry import class_of
 from pybayesridge.families.registry import named as named_family
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.results.bands import BandRidgeResults
@@ -58,10 +59,8 @@ class RidgeEstimator(LinearEstimator):
             self.sigma2_ = _per_target(results.sigma2, y.ndim == 1)
 
     def _options(self) -> dict[str, Any]:
-        """The options of ``fit``; where defaults are others, with bands or another family, those that were chosen."""
+        """The options of ``fit`` that were chosen: with bands or another family defaults are others."""
         options = super()._options()
-        if self.bands is None and named_family(self.family)[0] == "gaussian":
-            return options
         defaults = inspect.signature(type(self)).parameters
         return {name: value for name, value in options.items() if value is not defaults[name].default}
 
@@ -223,10 +222,11 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         if issparse(y):
             raise ValueError("y is sparse: the response must be dense")
         names = target_names(y)
-        if named_family(self.family)[0] == "binomial":
-            raise ValueError("family='binomial' is for yes/no responses: use BayesRidgeClassifier")
-        if named_family(self.family)[0] == "ordinal":
-            raise ValueError("family='ordinal' has no estimator here: use pybayesridge.BayesRidge")
+        family = class_of(named_family(self.family)[0])
+        if family is not None and family.has_classes and not family.is_linear:
+            raise ValueError(f"family={family.name!r} is for yes/no responses: use BayesRidgeClassifier")
+        if family is not None and family.has_cuts:
+            raise ValueError(f"family={family.name!r} has no estimator here: use pybayesridge.BayesRidge")
         checked = validate_data(
             self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, y_numeric=True, ensure_min_samples=2
         )

@@ -22,6 +22,9 @@ from pybayesridge.sklearn.base import used_rows
 from pybayesridge.sklearn.classifier import CERTAIN
 from pybayesridge.sklearn.spike_slab import ColumnSelector
 
+FAMILY = "binomial"
+"""The family of responses of two classes."""
+
 
 class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
     """Bayesian variable selection for two classes, as a scikit-learn classifier and transformer.
@@ -170,7 +173,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
         model = SpikeSlab(
             pd.Series(event, name=str(self.classes_[1])),
             self._columns(columns),
-            family="binomial",
+            family=FAMILY,
             link=self.link,
             intercept=self._model_intercept(),
             weights=weight,
@@ -249,7 +252,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
         (m,) array
         """
         share = np.clip(self.predict_proba(X)[:, 1], np.finfo(np.float64).tiny, 1.0 - CERTAIN)
-        return make("binomial", link=self.link).linear(share)
+        return make(FAMILY, link=self.link).linear(share)
 
     def predict(self, X: TableLike) -> AnyArray:
         """The more probable class.
