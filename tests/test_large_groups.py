@@ -11,7 +11,7 @@ from scipy import sparse
 
 import pybayesridge.formula.bands as of_formula
 from pybayesridge import BayesRidge, DegenerateFitWarning, load
-from pybayesridge.bands import mixed
+from pybayesridge.bands import eliminated, mixed
 from pybayesridge.bands.eliminated import Eliminated
 from pybayesridge.bands.mixed_sampled import SampledPoints
 from pybayesridge.bands.system import System
@@ -299,3 +299,26 @@ def test_refusals(few):
     exact = frame.assign(y=frame["d"].astype(float))
     with pytest.raises(ValueError, match="exactly"):
         BayesRidge.from_formula("y ~ (1 | s) + (1 | d)", exact).fit("reml")
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("share", [0.0, 0.03, 1.0])
+def test_products_of_a_sparse_table(compiled, share, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(eliminated, "built", lambda: None)
+    table = sparse.random(50, 70, density=share, format="csr", random_state=1)
+    table.sort_indices()
+    rng = np.random.default_rng(0)
+    weight, u = rng.random(50), rng.normal(size=(70, 70))
+    u += u.T
+    for given in (table, table[:, ::-1]):
+        rows = given.toarray()
+        close(rows.T @ (weight[:, None] * rows), eliminated.sparse_square(given, weight))
+        close(np.einsum("si,ij,sj->s", rows, u, rows), eliminated.sparse_forms(given, u))
+
+
+def test_products_of_a_table_with_columns_in_disorder():
+    table = sparse.csr_matrix((np.array([1.0, 2.0, 3.0]), np.array([2, 0, 0]), np.array([0, 2, 3])), shape=(2, 3))
+    assert not table.has_sorted_indices
+    rows = table.toarray()
+    np.testing.assert_array_equal(rows.T @ rows, eliminated.sparse_square(table, np.ones(2)))

@@ -28,6 +28,7 @@ from scipy.linalg.lapack import dpotri
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bands.covariance import Factors, Terms
+from pybayesridge.compiled.library import built
 from pybayesridge.design.design import Design
 from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.ridge.spectrum import EIGENVALUE_NOISE
@@ -176,7 +177,8 @@ class Eliminated:
         cross, dense = sparse.csr_matrix(e.T @ g), np.asarray(e.T @ beside)
         inside = beside - e @ (dense / size[:, None])
         of_groups = (g.T @ g).toarray()
-        between = (cross.T @ sparse.diags(1.0 / size) @ cross).toarray()
+        cross.sort_indices()
+        between = sparse_square(cross, 1.0 / size)
         table: Table = cross
         if cross.nnz > FILLED * max(cross.shape[0] * cross.shape[1], 1):
             table = cross.toarray()
@@ -256,11 +258,7 @@ class Eliminated:
     def between(self, weight: FloatArray) -> FloatArray:
         """``B'E diag(weight) E'B`` for weights (p1,), (p2 + k, p2 + k)."""
         if sparse.issparse(self.grouped):
-            rows = np.repeat(weight, np.diff(self.grouped.indptr))
-            scaled = sparse.csr_matrix(
-                (self.grouped.data * rows, self.grouped.indices, self.grouped.indptr), shape=self.grouped.shape
-            )
-            square = (self.grouped.T.tocsr() @ scaled).toarray()
+            square = sparse_square(self.grouped, weight)
         else:
             square = self.grouped.T @ (self.grouped * weight[:, None])
         scaled_dense = self.dense * weight[:, None]
@@ -422,7 +420,20 @@ class EliminatedSolved:
 
     def _spread(self, covariance: FloatArray) -> float:
         """Sum over levels of ``c_s U c_s' / h_s^2``."""
-        return float((covariance * self.system.between(1.0 / self.h**2)).sum())
+        return float((self._forms(covariance) / self.h**2).sum())
+
+    def _forms(self, u: FloatArray) -> FloatArray:
+        """``c_s U c_s'`` of all eliminated levels, (p1,)."""
+        system = self.system
+        groups, dense = system.grouped.shape[1], system.dense
+        beside = 2 * np.asarray(system.grouped @ u[:groups, groups:]) + dense @ u[groups:, groups:]
+        own = u[:groups, :groups]
+        if sparse.issparse(system.grouped):
+            of_groups = sparse_forms(system.grouped, np.ascontiguousarray(own))
+        else:
+            of_groups = ((system.grouped @ own) * system.grouped).sum(axis=1)
+        out: FloatArray = of_groups + (beside * dense).sum(axis=1)
+        return out
 
     @property
     def trace(self) -> float:
@@ -506,14 +517,15 @@ class EliminatedSolved:
         out += ratio * x**2
         x = ratio * x
         order = np.argsort(level, kind="stable")
-        for part, of_rest, spread in self._levels(u):
+        spread = self._forms(u)
+        for part, of_rest in self._levels(u):
             first, last = np.searchsorted(level[order], [part.start, part.stop])
             some = order[first:last]
             at = level[some] - part.start
             cross = (of_rest[at, groups:] * dense[some]).sum(axis=1)
             for i, a in zip(index, value, strict=True):
                 cross += a[some] * of_rest[at, i[some]]
-            out[some] += x[some] * (x[some] * spread[at] - 2 * cross)
+            out[some] += x[some] * (x[some] * spread[part][at] - 2 * cross)
         return out
 
     def covariances(self, rows: SplitRows, parts: Sequence[slice]) -> Iterator[FloatArray]:
@@ -534,30 +546,20 @@ class EliminatedSolved:
             half = rest @ u - weighted @ (c @ u)
             yield (rest @ half.T).T - (weighted @ (c @ half.T)).T + (weighted @ own[:, levels].T).toarray()
 
-    def _levels(self, u: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-        """For parts of the eliminated levels ``c_s U`` (m, p2 + k) and ``c_s U c_s'`` (m,)."""
+    def _levels(self, u: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+        """For parts of the eliminated levels ``c_s U``, (m, p2 + k)."""
         system = self.system
         groups = system.grouped.shape[1]
-        table = sparse.csr_matrix(system.grouped) if sparse.issparse(system.grouped) else system.grouped
         for part in even_parts(self.h.size, max(1, CHUNK // max(len(u), 1))):
-            own, dense = table[part], system.dense[part]
-            found = _as_array(own @ u[:groups]) + dense @ u[groups:]
-            spread = (found[:, groups:] * dense).sum(axis=1)
-            if sparse.issparse(own):
-                rows = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
-                spread += np.bincount(rows, own.data * found[rows, own.indices], own.shape[0])
-            else:
-                spread += (found[:, :groups] * own).sum(axis=1)
-            yield part, found, spread
+            yield part, np.asarray(system.grouped[part] @ u[:groups]) + system.dense[part] @ u[groups:]
 
     def coefficient_variances(self) -> FloatArray:
         """Variances of all coefficients relative to s2, (p,)."""
         system, out = self.system, np.empty(self.v.size)
         u = self._covariance(self._inverse())
         out[system.rest] = np.diag(u)[: system.rest.size]
-        spread = np.concatenate([each for _, _, each in self._levels(u)])
         ratio = self.root**2 / self.h
-        out[system.levels] = ratio + ratio**2 * spread
+        out[system.levels] = ratio + ratio**2 * self._forms(u)
         return out
 
     def draws(self, rng: np.random.Generator, size: int) -> FloatArray:
@@ -570,6 +572,30 @@ class EliminatedSolved:
         out[system.levels] = self.root * (own - self.root * system.times_rest(b) / self.h[:, None])
         out[system.rest] = b[: system.rest.size]
         return out
+
+
+def sparse_square(table: Any, weight: FloatArray) -> FloatArray:
+    """``table' diag(weight) table`` for a csr matrix and weights of its rows."""
+    code = built()
+    if code is None or table.indices.dtype != np.int32 or not table.has_canonical_format:
+        return np.asarray((table.T @ sparse.csr_matrix(table.multiply(weight[:, None]))).toarray())
+    rows, width = table.shape
+    out: FloatArray = np.zeros((width, width))
+    arrays = (table.indptr, table.indices, table.data, np.ascontiguousarray(weight))
+    code.groups_square(*(each.ctypes.data for each in arrays), rows, width, out.ctypes.data)
+    return out
+
+
+def sparse_forms(table: Any, u: FloatArray) -> FloatArray:
+    """``c'u c`` for each row c of a csr matrix, u (columns, columns) being symmetric and contiguous."""
+    code = built()
+    if code is None or table.indices.dtype != np.int32:
+        return np.asarray(table.multiply(table @ u).sum(axis=1)).ravel()
+    rows, width = table.shape
+    out: FloatArray = np.empty(rows)
+    arrays = (table.indptr, table.indices, table.data, u)
+    code.groups_forms(*(each.ctypes.data for each in arrays), rows, width, out.ctypes.data)
+    return out
 
 
 def _outside(design: Design, plain: IntArray) -> FloatArray:
