@@ -1,225 +1,558 @@
-"""Several penalties: whether intervals cover, and speed and fit beside statsmodels and himalaya.
+"""Several penalties beside lme4, mgcv, statsmodels and himalaya: estimates, intervals and time.
 
-    python -m benchmarks.bands [--quick] [--out FOLDER]
+    python -m benchmarks.bands [--quick] [--only PART ...] [--out FOLDER] [--render]
 
-Calibration: variances are drawn from the prior, then coefficients, then data with crossed factors whose levels are
-unbalanced; the same prior is used to fit, so that 95 % intervals should cover 95 % of everything that was drawn.
-Restricted maximum likelihood by MixedLM of statsmodels fits the same data, with Wald intervals of the fixed effect.
-Feature spaces: 200 rows and three spaces, one of them of noise; R-squared of 2,000 new rows by bands, by one penalty,
-and by GroupRidgeCV of himalaya (random search with 100 draws, five folds).
+Mixed models: data sets that come with lme4 and nlme, with every kind of intervals of lmer. Yes/no responses: cbpp,
+beside glmer. Smooth curves: mcycle of MASS, and simulated sums of four curves, beside gam of mgcv. Feature spaces:
+200 rows and three spaces, one of them of noise, beside GroupRidgeCV of himalaya. Many responses: the same for 1,000
+rows and wider spaces. Data sets are read from the R packages; without R the parts that need it are left out.
 """
 
 from __future__ import annotations
 
-import argparse
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.common import QUICK_RESULTS, RESULTS, environment, save, table, use_one_thread
-from benchmarks.measures import r_squared
+from benchmarks.common import run_parts, table
+from benchmarks.large_groups import run
+from benchmarks.measures import LEVEL, r_squared, show
+from benchmarks.peers_r import versions
 from pybayesridge import BayesRidge
 
-LEVEL = 0.95
+NAME = "bands"
 
-FACTORS = {"8 and 12 levels": (8, 12), "5, 8 and 12 levels": (5, 8, 12)}
+BOOTSTRAPS = 200
 
-ROWS = 80
+OURS, REML = "ours", 'ours, `fit("reml")`'
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A mixed model of a data set.
+
+    Attributes
+    ----------
+    source : str
+        R code of the data, with columns that are numbers or factors.
+    formula : str
+        Ours and lmer's.
+    bands : dict
+        Names of standard deviations and correlations, ours and those of lmer.
+    effect : str
+        Name of the fixed effect that is shown.
+    fixed : str
+        The fixed part, for MixedLM.
+    groups : dict
+        Columns whose levels are the groups, by name, for MixedLM.
+    slope : str
+        Likewise: a column with a slope for each group; then there is one group.
+    """
+
+    source: str
+    formula: str
+    bands: dict[str, str]
+    effect: tuple[str, str]
+    fixed: str
+    groups: dict[str, str]
+    slope: str = ""
+
+
+EXAMPLES = {
+    "sleepstudy": Example(
+        "lme4::sleepstudy",
+        "Reaction ~ Days + (Days | Subject)",
+        {
+            "Subject": "sd_(Intercept)|Subject",
+            "Days|Subject": "sd_Days|Subject",
+            "cor(Subject, Days|Subject)": "cor_Days.(Intercept)|Subject",
+        },
+        ("Days", "Days"),
+        "Reaction ~ Days",
+        {"Subject": "Subject"},
+        "Days",
+    ),
+    "Penicillin": Example(
+        "lme4::Penicillin",
+        "diameter ~ 1 + (1 | plate) + (1 | sample)",
+        {"plate": "sd_(Intercept)|plate", "sample": "sd_(Intercept)|sample"},
+        ("Intercept", "(Intercept)"),
+        "diameter ~ 1",
+        {"plate": "C(plate)", "sample": "C(sample)"},
+    ),
+    "Pastes": Example(
+        "lme4::Pastes",
+        "strength ~ 1 + (1 | batch/cask)",
+        {"batch": "sd_(Intercept)|batch", "batch:cask": "sd_(Intercept)|cask:batch"},
+        ("Intercept", "(Intercept)"),
+        "strength ~ 1",
+        {"batch": "C(batch)", "batch:cask": "C(batch):C(cask)"},
+    ),
+    "Oats": Example(
+        "transform(as.data.frame(nlme::Oats), Block = factor(Block, ordered = FALSE), grain = yield, yield = NULL)",
+        "grain ~ nitro + (1 | Block/Variety)",
+        {"Block": "sd_(Intercept)|Block", "Block:Variety": "sd_(Intercept)|Variety:Block"},
+        ("nitro", "nitro"),
+        "grain ~ nitro",
+        {"Block": "C(Block)", "Block:Variety": "C(Block):C(Variety)"},
+    ),
+    "Machines": Example(
+        "transform(as.data.frame(nlme::Machines), Worker = factor(Worker, ordered = FALSE))",
+        "score ~ Machine + (1 | Worker/Machine)",
+        {"Worker": "sd_(Intercept)|Worker", "Worker:Machine": "sd_(Intercept)|Machine:Worker"},
+        ("Machine[T.B]", "MachineB"),
+        "score ~ Machine",
+        {"Worker": "C(Worker)", "Worker:Machine": "C(Worker):C(Machine)"},
+    ),
+}
+
+CBPP = "transform(lme4::cbpp, healthy = size - incidence)"
+
+R_FIT = """
+suppressMessages(library(lme4))
+arguments <- commandArgs(TRUE)
+data <- eval(parse(text = arguments[1]))
+quietly <- function(x) suppressMessages(suppressWarnings(x))
+seconds <- function(x) sum(system.time(x)[1:2])
+tell <- function(method, seconds, ends)
+  cat(paste(method, seconds, names, estimates, ends[names, 1], ends[names, 2], sep = "\\t"), sep = "\\n")
+"""
+
+LMER = (
+    R_FIT
+    + """
+formula <- as.formula(arguments[2])
+own <- seconds(fit <- quietly(lmer(formula, data)))
+wald <- seconds(ends <- confint(fit, method = "Wald", oldNames = FALSE))
+names <- rownames(ends)
+estimates <- c(as.data.frame(VarCorr(fit), order = "lower.tri")$sdcor, fixef(fit))
+tell("lmer, Wald", own + wald, ends)
+set.seed(1)
+for (method in c("profile", "boot")) {
+  more <- seconds(ends <- quietly(confint(fit, method = method, oldNames = FALSE, nsim = as.integer(arguments[3]))))
+  tell(paste("lmer,", if (method == "boot") "bootstrap" else method), own + more, ends)
+}
+"""
+)
+
+GLMER = (
+    R_FIT
+    + """
+formula <- cbind(incidence, healthy) ~ period + (1 | herd)
+for (points in c(1, 15)) {
+  own <- seconds(fit <- quietly(glmer(formula, data, family = binomial, nAGQ = points)))
+  wald <- seconds(ends <- confint(fit, method = "Wald", oldNames = FALSE))
+  names <- rownames(ends)
+  estimates <- c(as.data.frame(VarCorr(fit))$sdcor, fixef(fit))
+  label <- if (points == 1) "glmer, Laplace" else paste("glmer,", points, "quadrature points")
+  tell(paste0(label, ", Wald"), own + wald, ends)
+  more <- seconds(ends <- quietly(confint(fit, method = "profile", oldNames = FALSE)))
+  tell(paste0(label, ", profile"), own + more, ends)
+}
+"""
+)
+
+GAM = """
+suppressMessages(library(mgcv))
+arguments <- commandArgs(TRUE)
+formula <- as.formula(arguments[2])
+for (file in list.files(arguments[1], full.names = TRUE)) {
+  data <- read.csv(file)
+  own <- sum(system.time(fit <- gam(formula, data = data, method = "REML"))[1:2])
+  for (unconditional in c(FALSE, TRUE)) {
+    more <- sum(system.time(found <- predict(fit, data, se.fit = TRUE, unconditional = unconditional))[1:2])
+    cat(basename(file), unconditional, own + more, found$fit, found$se.fit, "\\n")
+  }
+}
+"""
 
 SPACES = (20, 60, 100)
 
 EFFECTS = (0.4, 0.08, 0.0)
 
-
-def crossed(levels: tuple[int, ...], rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """A covariate, the codes of unbalanced factors, and their dummies side by side."""
-    codes = []
-    for count in levels:
-        share = rng.gamma(2, size=count)
-        some = rng.choice(count, size=ROWS - count, p=share / share.sum())
-        codes.append(rng.permutation(np.concatenate([np.arange(count), some])))
-    dummies = [(code[:, None] == np.arange(count)).astype(float) for code, count in zip(codes, levels, strict=True)]
-    return rng.normal(size=ROWS), codes, np.hstack(dummies)
+KNOTS = 10
 
 
-def drawn(levels: tuple[int, ...], rng: np.random.Generator) -> dict[str, Any]:
-    """A data set from the prior, with what was drawn."""
-    t, codes, x = crossed(levels, rng)
-    band = np.repeat(np.arange(len(levels)), levels)
-    z = np.column_stack([np.ones(ROWS), t])
-    outside = x - z @ np.linalg.lstsq(z, x, rcond=None)[0]
-    size = np.bincount(band, weights=(outside**2).sum(axis=0)) / ROWS
-    share = rng.beta(0.5, 0.5)
-    width = share / (1 - share) * rng.dirichlet(np.full(len(levels), 0.5))
-    sd = np.sqrt(width / size)
-    b = sd[band] * rng.normal(size=band.size)
-    return {
-        "t": t,
-        "codes": codes,
-        "x": x,
-        "band": band,
-        "b": b,
-        "sd": sd,
-        "share": width / (1 + width.sum()),
-        "y": 1 + 0.5 * t + x @ b + rng.normal(size=ROWS),
-    }
+def from_r(source: str) -> pd.DataFrame | None:
+    """A data set of an R package; None where it is not there."""
+    out = run(["Rscript"], "write.csv(eval(parse(text = commandArgs(TRUE)[1])), row.names = FALSE)", source)
+    if out is None:
+        return None
+    frame = pd.read_csv(StringIO(out))
+    texts = frame.select_dtypes(exclude="number").columns
+    return frame.astype(dict.fromkeys(texts, "category"))
 
 
-def covered(data: dict[str, Any]) -> tuple[dict[str, np.ndarray], float]:
-    """Which intervals cover, and the seconds of the fit and all of them."""
-    labels = ["t", *(f"f{k}" for k in data["band"])]
+def told(out: str) -> dict[str, dict[str, Any]]:
+    """What an R script told: by method its seconds, and estimates with the ends of their intervals."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in out.splitlines():
+        method, seconds, name, *numbers = line.split("\t")
+        own = found.setdefault(method, {"seconds": float(seconds), "values": {}})
+        own["values"][name] = [np.nan if each == "NA" else float(each) for each in numbers]
+    return found
+
+
+def ours(model: Callable[[], Any], method: str, effect: str, **options: Any) -> dict[str, Any]:
+    """Our seconds, with all intervals, and the values that are shown."""
     start = time.process_time()
-    model = BayesRidge(
-        data["y"],
-        np.column_stack([data["t"], data["x"]]),
-        bands=labels,
-        unpenalized=[0],
-        standardize=False,
-    )
-    res = model.fit()
-    ends, table_of_bands = res.arrays.conf_int(1 - LEVEL), res.variance_components(1 - LEVEL)
+    res = model().fit(method, **options)
+    ends, bands, _ = res.conf_int(1 - LEVEL), res.variance_components(1 - LEVEL), res.random_effects()
     seconds = time.process_time() - start
-
-    def inside(low: Any, high: Any, truth: Any) -> np.ndarray:
-        return (np.asarray(low) <= truth) & (truth <= np.asarray(high))
-
-    found = {
-        "fixed effect": inside(*ends[[1]].T, 0.5),
-        "random effects": inside(*ends[2:].T, data["b"]),
-        "standard deviations": inside(table_of_bands["lower"], table_of_bands["upper"], data["sd"]),
-        "shares": inside(table_of_bands["share_lower"], table_of_bands["share_upper"], data["share"]),
-    }
-    return found, seconds
+    values = {name: bands.loc[name, ["mean", "lower", "upper"]].astype(float).tolist() for name in bands.index}
+    return {"seconds": seconds, "values": values | {effect: [float(res.params[effect]), *ends.loc[effect].tolist()]}}
 
 
-def mixed_model(data: dict[str, Any]) -> tuple[bool, float]:
-    """Whether the Wald interval of the fixed effect of MixedLM covers, and the seconds of the fit."""
+def mixed_model(example: Example, frame: pd.DataFrame) -> dict[str, Any]:
+    """Estimates of MixedLM of statsmodels, with the Wald interval of the fixed effect."""
     from statsmodels.regression.mixed_linear_model import MixedLM
 
-    frame = pd.DataFrame({"y": data["y"], "t": data["t"], "one": 1})
-    formula = {}
-    for k, code in enumerate(data["codes"]):
-        frame[f"f{k}"] = code
-        formula[f"f{k}"] = f"0 + C(f{k})"
     start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        res = MixedLM.from_formula("y ~ t", frame, groups="one", re_formula="0", vc_formula=formula).fit()
-    low, high = res.conf_int(1 - LEVEL).loc["t"]
-    return bool(low <= 0.5 <= high), time.process_time() - start
+    if example.slope:
+        (group,) = example.groups
+        res = MixedLM.from_formula(example.fixed, frame, groups=group, re_formula=f"~{example.slope}").fit()
+        covariance = res.cov_re.to_numpy()
+        sds = np.sqrt(np.diag(covariance))
+        numbers = [*sds, covariance[0, 1] / sds.prod()]
+        names = list(example.bands)
+    else:
+        formula = {name: f"0 + {columns}" for name, columns in example.groups.items()}
+        own = frame.assign(one=1)
+        res = MixedLM.from_formula(example.fixed, own, groups="one", re_formula="0", vc_formula=formula).fit()
+        numbers, names = np.sqrt(res.vcomp).tolist(), list(res.model.exog_vc.names)
+    ends = res.conf_int(1 - LEVEL)
+    seconds = time.process_time() - start
+    values = {name: [float(x), np.nan, np.nan] for name, x in zip(names, numbers, strict=True)}
+    effect = example.effect[0]
+    return {"seconds": seconds, "values": values | {effect: [float(res.params[effect]), *ends.loc[effect].tolist()]}}
 
 
-def calibration(repetitions: int) -> tuple[list[list[Any]], dict[str, Any]]:
-    """Coverage of everything, and of MixedLM's intervals of the fixed effect."""
-    rows, stored = [], {}
-    for name, levels in FACTORS.items():
-        rng = np.random.default_rng(sum(levels))
-        hits: dict[str, list[np.ndarray]] = {}
-        times, other, other_times = [], [], []
-        for _ in range(repetitions):
-            data = drawn(levels, rng)
-            found, seconds = covered(data)
-            times.append(seconds)
-            for what, each in found.items():
-                hits.setdefault(what, []).append(each.mean())
-            wald, seconds = mixed_model(data)
-            other.append(wald)
-            other_times.append(seconds)
-        cells = [_percent(np.array(values)) for values in hits.values()]
-        wald_cell = _percent(np.array(other, dtype=float))
-        rows.append([name, *cells, wald_cell, f"{np.median(times):.2f}", f"{np.median(other_times):.2f}"])
-        stored[name] = {what: float(np.mean(values)) for what, values in hits.items()}
-        stored[name] |= {"MixedLM": float(np.mean(other)), "seconds": times, "MixedLM seconds": other_times}
-    return rows, stored
+def mixed_models(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Each data set by every method."""
+    for name in list(EXAMPLES)[: 1 if quick else None]:
+        example = EXAMPLES[name]
+        frame = from_r(example.source)
+        out = run(["Rscript"], LMER, example.source, example.formula, str(10 if quick else BOOTSTRAPS))
+        if frame is None or out is None:
+            continue
+
+        def model(frame: pd.DataFrame = frame, example: Example = example) -> BayesRidge:
+            return BayesRidge.from_formula(example.formula, frame, unpenalized="fixed")
+
+        found = {OURS: ours(model, "exact", example.effect[0]), REML: ours(model, "reml", example.effect[0])}
+        name_of = {theirs: own for own, theirs in [*example.bands.items(), example.effect]}
+        for method, each in told(out).items():
+            values = {name_of[name]: numbers for name, numbers in each["values"].items() if name in name_of}
+            found[method] = each | {"values": values}
+        yield name, found | {"MixedLM": mixed_model(example, frame)}
 
 
-def _percent(hits: np.ndarray) -> str:
-    return f"{100 * hits.mean():.1f} ± {100 * hits.std(ddof=1) / np.sqrt(hits.size):.1f}"
+def yes_no(quick: bool) -> Iterator[tuple[str, Any]]:
+    """The counts of sick cattle in herds, cbpp."""
+    frame, out = from_r(CBPP), run(["Rscript"], GLMER, CBPP)
+    if frame is None or out is None:
+        return
+    frame = frame.astype(dict.fromkeys(("herd", "period"), "category"))
+    effect = "period[T.4]"
+
+    def model() -> BayesRidge:
+        return BayesRidge.from_formula(
+            "incidence ~ period + (1 | herd)", frame, family="binomial", trials="size", unpenalized="fixed"
+        )
+
+    found = {method: ours(model, method, effect) for method in ("ep", "laplace", "reml")}
+    name_of = {"sd_(Intercept)|herd": "herd", "period4": effect}
+    for method, each in told(out).items():
+        values = {name_of[name]: numbers for name, numbers in each["values"].items() if name in name_of}
+        found[method] = each | {"values": values}
+    names = {method: f'ours, `fit("{method}")`' for method in ("ep", "laplace", "reml")}
+    yield "cbpp", {names.get(name, name): each for name, each in found.items()}
 
 
-def by_himalaya(y: np.ndarray, x: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
+def four_curves(rng: np.random.Generator, n: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Responses that are sums of three curves of uniform variables, and of nothing of a fourth; with their means."""
+    x = rng.random((n, 4))
+    mean = 2 * np.sin(np.pi * x[:, 0]) + np.exp(2 * x[:, 1])
+    mean += 0.2 * x[:, 2] ** 11 * (10 * (1 - x[:, 2])) ** 6 + 10 * (10 * x[:, 2]) ** 3 * (1 - x[:, 2]) ** 10
+    frame = pd.DataFrame(x, columns=[f"x{j}" for j in range(4)])
+    return frame.assign(y=mean + 2 * rng.normal(size=n)), mean
+
+
+def by_gam(frames: list[pd.DataFrame], formula: str) -> list[dict[str, Any]] | None:
+    """Seconds, fitted means and their standard errors of gam, of the smoothing parameters as known or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        for i, frame in enumerate(frames):
+            frame.to_csv(f"{folder}/{i:04}.csv", index=False)
+        out = run(["Rscript"], GAM, folder, formula)
+    if out is None:
+        return None
+    found: list[dict[str, Any]] = [{} for _ in frames]
+    for line in out.splitlines():
+        file, unconditional, *numbers = line.split()
+        seconds, values = float(numbers[0]), np.array(numbers[1:], dtype=float).reshape(2, -1)
+        name = "gam, unconditional" if unconditional == "TRUE" else "gam"
+        found[int(Path(file).stem)][name] = (
+            seconds,
+            values[0],
+            values[0] - 1.96 * values[1],
+            values[0] + 1.96 * values[1],
+        )
+    return found
+
+
+def curve(formula: str, frame: pd.DataFrame) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """Our seconds, fitted means and the ends of their intervals."""
+    start = time.process_time()
+    prediction = BayesRidge.from_formula(formula, frame, unpenalized="fixed").fit().get_prediction(frame)
+    low, high = np.asarray(prediction.conf_int(alpha=1 - LEVEL)).T
+    mean = np.asarray(prediction.predicted_mean)
+    return time.process_time() - start, mean, low, high
+
+
+def curves(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Curves of mcycle and simulated ones: how close to the truth, or to gam, and whether intervals cover."""
+    mcycle = from_r("MASS::mcycle")
+    sets = [] if mcycle is None else [("mcycle", "accel", [mcycle], [None], "s(times, k={})", 20)]
+    simulated = [four_curves(np.random.default_rng(seed), 400) for seed in range(2 if quick else 20)]
+    sum_of = " + ".join(f"s(x{j}, k={{0}})" for j in range(4))
+    sets.append(("four curves", "y", [each for each, _ in simulated], [mean for _, mean in simulated], sum_of, KNOTS))
+    for name, response, frames, truths, terms, knots in sets:
+        formula = f"{response} ~ {terms.format(knots)}"
+        gam_terms = formula.replace(f"k={knots}", f"k={knots}, bs='cr'")
+        others = by_gam(frames, gam_terms) or [{} for _ in frames]
+        scores: dict[str, dict[str, list[float]]] = {}
+        for frame, truth, other in zip(frames, truths, others, strict=True):
+            own = curve(formula, frame)
+            for method, (seconds, mean, low, high) in ({OURS: own} | other).items():
+                each = scores.setdefault(method, {"seconds": [], "error": [], "width": [], "coverage": []})
+                reference = own[1] if truth is None else truth
+                each["seconds"].append(seconds)
+                each["error"].append(float(np.sqrt(np.mean((mean - reference) ** 2))))
+                each["width"].append(float(np.mean(high - low)))
+                if truth is not None:
+                    each["coverage"].append(float(np.mean((low <= truth) & (truth <= high))))
+        yield name, scores
+
+
+def by_himalaya(y: np.ndarray, x: np.ndarray, draws: int) -> Callable[[np.ndarray], np.ndarray] | None:
     """Predictions by banded ridge regression of himalaya; None if it is not there."""
     try:
         from himalaya.ridge import GroupRidgeCV
     except ImportError:
         return None
+    size = x.shape[1] * np.array(SPACES) // sum(SPACES)
     model = GroupRidgeCV(
-        groups=np.repeat(np.arange(len(SPACES)), SPACES),
-        solver_params={"n_iter": 100, "alphas": np.logspace(-4, 6, 21), "progress_bar": False},
+        groups=np.repeat(np.arange(len(SPACES)), size if y.ndim == 1 else x.shape[1] // len(SPACES)),
+        solver_params={"n_iter": draws, "alphas": np.logspace(-4, 6, 21), "progress_bar": False},
         random_state=0,
         fit_intercept=True,
     ).fit(x, y)
     return lambda new: np.asarray(model.predict(new))
 
 
-def spaces(repetitions: int) -> tuple[list[list[Any]], dict[str, Any]]:
-    """R-squared of new rows and seconds of each method."""
-    scores: dict[str, list[float]] = {}
-    times: dict[str, list[float]] = {}
-    labels = np.repeat([f"space {k}" for k in range(len(SPACES))], SPACES)
+def by_bands(labels: np.ndarray | None) -> Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], np.ndarray]]:
+    """Our predictions, by bands or, without labels, one penalty."""
 
-    def bands(y: np.ndarray, x: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def fit(y: np.ndarray, x: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         res = BayesRidge(y, x, bands=labels).fit()
         return lambda new: np.asarray(res.predict(new))
 
-    def one(y: np.ndarray, x: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        res = BayesRidge(y, x).fit()
-        return lambda new: np.asarray(res.predict(new))
+    return fit
 
-    methods = {"bands": bands, "one penalty": one, "himalaya": by_himalaya}
-    for seed in range(repetitions):
-        rng = np.random.default_rng(seed)
-        b = np.concatenate([s * rng.normal(size=p) for s, p in zip(EFFECTS, SPACES, strict=True)])
-        x, new = rng.normal(size=(200, b.size)), rng.normal(size=(2000, b.size))
-        y, y_new = x @ b + rng.normal(size=200), new @ b + rng.normal(size=2000)
+
+def compared(
+    methods: dict[str, Callable[[np.ndarray, np.ndarray], Any]], sets: Iterator[tuple[np.ndarray, ...]]
+) -> dict[str, dict[str, list[float]]]:
+    """R-squared of new rows, in the mean over responses, and seconds of each method."""
+    out: dict[str, dict[str, list[float]]] = {}
+    for y, x, y_new, new in sets:
         for name, method in methods.items():
             start = time.process_time()
             predict = method(y, x)
             if predict is None:
                 continue
-            times.setdefault(name, []).append(time.process_time() - start)
-            scores.setdefault(name, []).append(r_squared(y_new, predict(new).ravel()))
+            each = out.setdefault(name, {"r2": [], "seconds": []})
+            each["seconds"].append(time.process_time() - start)
+            found = predict(new).reshape(len(new), -1)
+            truth = y_new.reshape(len(new), -1)
+            each["r2"].append(float(np.mean([r_squared(a, b) for a, b in zip(truth.T, found.T, strict=True)])))
+    return out
+
+
+def spaces(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Three feature spaces and one response."""
+
+    def sets() -> Iterator[tuple[np.ndarray, ...]]:
+        for seed in range(3 if quick else 8):
+            rng = np.random.default_rng(seed)
+            b = np.concatenate([s * rng.normal(size=p) for s, p in zip(EFFECTS, SPACES, strict=True)])
+            x, new = rng.normal(size=(200, b.size)), rng.normal(size=(2000, b.size))
+            yield x @ b + rng.normal(size=200), x, new @ b + rng.normal(size=2000), new
+
+    labels = np.repeat([f"space {k}" for k in range(len(SPACES))], SPACES)
+    yield (
+        "one response",
+        compared(
+            {
+                OURS: by_bands(labels),
+                "ours, one penalty": by_bands(None),
+                "himalaya, 100 draws": lambda y, x: by_himalaya(y, x, 100),
+            },
+            sets(),
+        ),
+    )
+
+
+def many_responses(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Three feature spaces and many responses, each with effects of its own in some of them."""
+    n, each, q = (200, 50, 100) if quick else (1000, 300, 2000)
+
+    def sets() -> Iterator[tuple[np.ndarray, ...]]:
+        rng = np.random.default_rng(0)
+        scale = rng.gamma(0.5, size=(len(SPACES), q)) * np.sqrt(0.2 / each)
+        b = np.vstack([s * rng.normal(size=(each, q)) for s in scale])
+        x, new = rng.normal(size=(n, b.shape[0])), rng.normal(size=(n, b.shape[0]))
+        yield x @ b + rng.normal(size=(n, q)), x, new @ b + rng.normal(size=(n, q)), new
+
+    labels = np.repeat([f"space {k}" for k in range(len(SPACES))], each)
+    yield (
+        f"{n:,} rows, 3 x {each} columns, {q:,} responses",
+        compared(
+            {
+                OURS: by_bands(labels),
+                "ours, one penalty": by_bands(None),
+                "himalaya, 20 draws": lambda y, x: by_himalaya(y, x, 20),
+            },
+            sets(),
+        ),
+    )
+
+
+def cell(numbers: list[float]) -> str:
+    """An estimate with its interval."""
+    value, low, high = (np.nan if each is None else each for each in numbers)
+    digits = max(0, 3 - int(np.floor(np.log10(max(abs(value), 1e-3)))) - 1)
+    if np.isnan(low) or low == high:
+        return f"{value:.{digits}f}"
+    return f"{value:.{digits}f} ({low:.{digits}f}, {high:.{digits}f})"
+
+
+def of_methods(found: dict[str, Any]) -> str:
+    """The table of a data set: a row for each method."""
+    first = next(iter(found.values()))
+    names, unit = list(first["values"]), first["seconds"]
     rows = [
         [
-            name,
-            f"{np.mean(values):.3f} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.3f}",
-            f"{np.median(times[name]):.2f}",
+            method,
+            *(cell(each["values"][name]) if name in each["values"] else "-" for name in names),
+            f"{each['seconds']:.3f}",
+            f"{each['seconds'] / unit:.2g}",
         ]
-        for name, values in scores.items()
+        for method, each in found.items()
     ]
-    return rows, {name: {"r2": scores[name], "seconds": times[name]} for name in scores}
+    heads = [f"cor {name[4:-1]}" if name.startswith("cor(") else name for name in names]
+    return table(["method", *[head.replace("|", " by ") for head in heads], "s", "relative"], rows)
+
+
+def of_curves(found: dict[str, Any]) -> str:
+    """The table of curves."""
+    unit = np.median(found[OURS]["seconds"])
+    rows = [
+        [
+            method,
+            show(each["error"]),
+            show(100 * np.array(each["coverage"]), 1) if each["coverage"] else "-",
+            show(each["width"]),
+            f"{np.median(each['seconds']):.2f}",
+            f"{np.median(each['seconds']) / unit:.2g}",
+        ]
+        for method, each in found.items()
+    ]
+    return table(["method", "root mean square error", "coverage, %", "width", "s", "relative"], rows)
+
+
+def of_spaces(found: dict[str, Any]) -> str:
+    """The table of feature spaces."""
+    unit = np.median(found[OURS]["seconds"])
+    rows = [
+        [method, show(each["r2"], 4), f"{np.median(each['seconds']):.2f}", f"{np.median(each['seconds']) / unit:.2g}"]
+        for method, each in found.items()
+    ]
+    return table(["method", "R-squared", "s", "relative"], rows)
+
+
+WORDS = {
+    "mixed models": (
+        "Mixed models of data that come with lme4 and nlme. Posterior means and 95 % intervals; of lmer the "
+        "estimates by restricted maximum likelihood with Wald, profile and parametric bootstrap intervals "
+        f"({BOOTSTRAPS} samples, percentiles); of MixedLM its estimates, with Wald intervals of the fixed effect. A "
+        "column is the standard deviation or correlation of the term that it names; the last before the seconds is a "
+        "fixed effect. Seconds are those of the fit with these intervals, for ours with those of all effects of "
+        "levels too."
+    ),
+    "yes/no responses": (
+        "Successes among trials: `incidence ~ period + (1 | herd)` of cbpp, log odds of the fourth period. Likewise."
+    ),
+    "smooth curves": (
+        "Smooth curves, cubic regression splines with 20 (mcycle) or 10 knots. gam of mgcv by REML, 95 % intervals "
+        "with the smoothing parameters as known or with the correction `unconditional = TRUE`. Four curves: 400 "
+        "rows, 20 data sets, one curve is none; the error is that of fitted means, coverage that of their intervals. "
+        "Of mcycle, whose truth is not known, the error is the difference from ours."
+    ),
+    "feature spaces": (
+        f"Feature spaces of {', '.join(map(str, SPACES))} columns, the last of noise; 200 rows, 8 data sets. "
+        "R-squared of 2,000 new rows. GroupRidgeCV of himalaya: random search, five folds."
+    ),
+    "many responses": (
+        "Many responses, three feature spaces of the same size, whose sizes of effects differ between responses; "
+        "R-squared of as many new rows, the mean over responses. himalaya as before, with 20 draws."
+    ),
+}
+
+TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "mixed models": of_methods,
+    "yes/no responses": of_methods,
+    "smooth curves": of_curves,
+    "feature spaces": of_spaces,
+    "many responses": of_spaces,
+}
+
+
+def page(found: dict[str, Any]) -> str:
+    """The page."""
+    parts = [versions(("lme4", "nlme", "mgcv", "MASS")) + "."]
+    for part, settings in found.items():
+        parts.append(WORDS[part])
+        for name, each in settings.items():
+            formula = f": `{EXAMPLES[name].formula}`" if name in EXAMPLES else ""
+            parts += [f"{name}{formula}", TABLES[part](each)]
+    return "\n\n".join(parts)
 
 
 def main() -> None:
-    """Run both parts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer data sets: under a minute")
-    parser.add_argument("--out", type=Path, help="folder of the page")
-    args = parser.parse_args()
-    use_one_thread()
+    """Run the parts."""
     warnings.simplefilter("ignore")
-    env = environment(["pybayesridge", "numpy", "scipy", "statsmodels", "himalaya"])
-    calibrated, stored = calibration(6 if args.quick else 60)
-    compared, of_spaces = spaces(3 if args.quick else 8)
-    heads = ["factors", "fixed effect", "random effects", "standard deviations", "shares"]
-    text = "\n\n".join(
-        [
-            f"Coverage of 95 % intervals in per cent, ± its standard error; {ROWS} rows, crossed factors, variances "
-            "drawn from the prior. MixedLM: Wald intervals of the fixed effect by restricted maximum likelihood. "
-            "Medians of processor seconds of a fit, with all intervals for ours.",
-            table([*heads, "MixedLM, fixed effect", "s", "MixedLM, s"], calibrated),
-            f"Feature spaces of {', '.join(map(str, SPACES))} columns, the last of noise; 200 rows. R-squared of "
-            "2,000 new rows, ± its standard error, and processor seconds of a fit.",
-            table(["method", "R-squared", "s"], compared),
-        ]
+    run_parts(
+        __doc__,
+        NAME,
+        ["pybayesridge", "numpy", "scipy", "statsmodels", "himalaya"],
+        page,
+        {
+            "mixed models": mixed_models,
+            "yes/no responses": yes_no,
+            "smooth curves": curves,
+            "feature spaces": spaces,
+            "many responses": many_responses,
+        },
     )
-    folder = args.out or (QUICK_RESULTS if args.quick else RESULTS)
-    save("bands", env, {"calibration": stored, "spaces": of_spaces}, text, folder)
 
 
 if __name__ == "__main__":
