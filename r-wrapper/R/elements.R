@@ -3,8 +3,22 @@
 
 computed_elements <- c("bse", "fitted.values", "residuals", "x")
 
+# Classes of yes/no fits of release 0.1.0, which may have been kept by saveRDS(). Methods would take them for Gaussian fits.
+yes_no_of_earlier <- c("bayes_ridge_binomial", "spike_slab_binomial")
+
+# Fits of release 0.1.0 are refused where an answer needs what they do not have.
+refuse_earlier <- function(object, name) {
+  if (inherits(object, yes_no_of_earlier) || (identical(name, "facts") && is.null(.subset2(object, "facts")))) {
+    stop(
+      "the fit was made by release 0.1.0 of pybayesridge and lacks what this release asks of it: fit the model again",
+      call. = FALSE
+    )
+  }
+}
+
 #' @export
 `$.pybayesridge_fit` <- function(x, name) {
+  refuse_earlier(x, name)
   names <- names(x)
   if (!name %in% names) {
     # As `$` of a list, which completes names.
@@ -20,6 +34,7 @@ computed_elements <- c("bse", "fitted.values", "residuals", "x")
 
 #' @export
 `[[.pybayesridge_fit` <- function(x, i, exact = TRUE) {
+  refuse_earlier(x, i)
   if (is.character(i) && length(i) == 1L) element_of(x, i) else .subset2(x, i)
 }
 

@@ -120,3 +120,20 @@ test_that("the summary of many coefficients has the deviations of those that it 
   expect_close(table[, "SD"], fit$bse[rownames(table)])
   expect_close(sqrt(diag(vcov(fit))), fit$bse)
 })
+
+test_that("fits that release 0.1.0 made are refused where they would be taken for something else", {
+  skip_without_python()
+  fit <- bayes_ridge(mpg ~ wt, mtcars)
+  earlier <- fit
+  attr(earlier, "names")[names(earlier) == "facts"] <- "earlier_facts"
+  expect_error(print(earlier), "release 0.1.0")
+  expect_error(summary(earlier), "release 0.1.0")
+  expect_identical(confint(earlier), confint(fit))
+  expect_identical(predict(earlier, mtcars[1:2, ]), predict(fit, mtcars[1:2, ]))
+  yes_no <- bayes_ridge(am ~ wt, mtcars, family = binomial())
+  class(yes_no) <- c("bayes_ridge_binomial", "bayes_ridge", "pybayesridge_fit")
+  for (ask in list(predict, residuals, confint, summary, print, deviance, simulate, odds_ratios)) {
+    expect_error(ask(yes_no), "release 0.1.0")
+  }
+  expect_error(pool_fits(list(yes_no, yes_no)), "release 0.1.0")
+})
