@@ -11,9 +11,9 @@
 #'   slightly optimistic. The same holds for [spike_slab()] by expectation propagation, whose approximation of the prior is
 #'   that of the fit to all rows, and for its hyperparameters with `hyper = "maximize"`, `"damped"` and `"pcep"`.
 #'
-#'   For [spike_slab()] with `method = "exact"` and `family = gaussian()` Python fits the model again and computes the scores: it
-#'   adds sets of columns that matter only without a row, of which the fit has none. Without Python these are left out, with a
-#'   warning. All other fits do not require Python.
+#'   For [spike_slab()] with `method = "exact"` Python fits the model again and computes the scores: it looks for sets of columns
+#'   that matter only without a row, of which the fit has none. Without Python these are left out, with a warning. All other
+#'   fits require Python only for `by`.
 #'
 #'   The rows are required: those kept by the fit (see `model` in [bayes_ridge()]) or those named in its call. A warning is
 #'   given if the posterior was sampled and the score of a row rests on fewer than 100 effective draws, or on an approximation by
