@@ -9,7 +9,6 @@ import statsmodels.api as sm
 from scipy.special import gammaincc
 
 from pybayesridge import BayesRidge
-from pybayesridge.bands.components import VarianceGrid
 from pybayesridge.bands.evidence import Evidence
 from pybayesridge.bands.fit import BandFit, ExactFitError, _fit_sampled, fit_exact, fit_given, fit_mode
 from pybayesridge.bands.problem import BandProblem
@@ -92,7 +91,7 @@ def test_two_bands_equal_a_dense_grid(case):
 
 def test_variances_equal_a_dense_grid(case):
     grid, fit = case
-    found, at, half = VarianceGrid.of(fit, GaussianNoise(), 0), np.array([0.025, 0.5, 0.975]), grid["df"] / 2
+    found, at, half = fit.grid(GaussianNoise(), 0), np.array([0.025, 0.5, 0.975]), grid["df"] / 2
     for k in range(2):
         log_scale2 = grid["log_t"][:, k] + np.log(grid["noise"])
         sds = found.sd(k, at)[1]
@@ -245,7 +244,7 @@ def test_restricted_maximum_likelihood_is_not_below_that_of_statsmodels():
     design, products = model._build()
     problem = BandProblem.of(design, products, band, np.ones(band.size, dtype=bool))
     fit = fit_mode(problem, None, GaussianNoise(), "tau2")
-    found = VarianceGrid.of(fit, GaussianNoise(), 0)
+    found = fit.grid(GaussianNoise(), 0)
     noise = float(np.sqrt(found.scale2[0]))
     sds = np.exp(found.log_t[0] / 2) * noise
     formula = {"a": "0 + C(g)", "b": "0 + C(g):t"}
@@ -310,7 +309,7 @@ def test_rules_are_set_up_where_the_density_is():
     assert fit.rule is not None
     assert fit.rule.box.volume < 0.7
     assert fit.converged.all()
-    found = VarianceGrid.of(fit, GaussianNoise(), 0)
+    found = fit.grid(GaussianNoise(), 0)
     assert 0.7 < found.sd(0, np.array([0.5]))[1][0] < 1.4
 
 
@@ -327,7 +326,7 @@ def test_sampled_shares_equal_a_product_rule():
     assert np.abs(other.sd / one.sd - 1).max() < 0.02
     assert np.abs(product.log_integral - sampled.log_integral) < 0.02
     at = np.array([0.025, 0.5, 0.975])
-    grids = [VarianceGrid.of(fit, GaussianNoise(), 0) for fit in (product, sampled)]
+    grids = [fit.grid(GaussianNoise(), 0) for fit in (product, sampled)]
     for k in range(3):
         assert np.abs(grids[0].shares(k, at)[1] - grids[1].shares(k, at)[1]).max() < 0.03
 

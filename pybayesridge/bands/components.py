@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -13,11 +12,8 @@ from scipy.special import expit, gammaincc, gammaln, logsumexp
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.bands.shares import ShareRule, pieces_of
 from pybayesridge.ridge.density import log_density
-from pybayesridge.ridge.likelihood import GaussianNoise
-from pybayesridge.ridge.profile import penalized_rss
-
-if TYPE_CHECKING:
-    from pybayesridge.bands.fit import BandFit
+from pybayesridge.ridge.profile import PenaltyModel, penalized_rss
+from pybayesridge.ridge.spectrum import Spectrum
 
 PIECES, ORDER = {1: (1, 1.0), 2: (200, 1.1), 3: (16, 2.0)}, 4
 """Even pieces of each angle, by the number of bands, and points in each of them, to which densities are interpolated;
@@ -58,6 +54,55 @@ FLAT = 0.25
 
 LITTLE = 0.01
 """A share below which a band is said to matter little."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareNodes:
+    """The ridges at the nodes of a rule over the bands' shares, for one target.
+
+    Attributes
+    ----------
+    rule : ShareRule
+    target : int
+        Its position among the targets of the rule.
+    shares : (M, K) array
+    weight : (M,) array
+        Posterior weights.
+    spectra : list of M Spectrum
+    models : list of M PenaltyModel
+        Of the total given the shares.
+    total : float
+        Log of the sum of the bands' sizes.
+    log_unit : (K,) array
+        See :func:`log_variances`.
+    unit2 : float
+        Squared norm of the target.
+    in_logs : bool
+        How densities are interpolated between the nodes; see :meth:`ShareRule.interpolation`.
+    """
+
+    rule: ShareRule
+    target: int
+    shares: FloatArray
+    weight: FloatArray
+    spectra: list[Spectrum]
+    models: list[PenaltyModel]
+    total: float
+    log_unit: FloatArray
+    unit2: float
+    in_logs: bool
+
+    @property
+    def count(self) -> int:
+        """Number of bands."""
+        return int(self.log_unit.size)
+
+
+def log_variances(shares: FloatArray, log_w: FloatArray, log_unit: FloatArray) -> FloatArray:
+    """Log of ``t_k``, on the user's scale of the prior, at shares (…, K) and log totals w (…), (…, K)."""
+    with np.errstate(divide="ignore"):
+        out: FloatArray = np.log(shares) + log_w[..., None] - log_unit
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,28 +181,9 @@ class VarianceGrid:
     totals: Totals | None = None
 
     @classmethod
-    def of(cls, fit: BandFit, noise: GaussianNoise, target: int) -> VarianceGrid:
-        """The grid of a target."""
-        if fit.rule is None:
-            return cls._at_point(fit, target)
-        return cls._integrated(fit, fit.rule, noise, target)
-
-    @classmethod
-    def _at_point(cls, fit: BandFit, target: int) -> VarianceGrid:
-        assert fit.log_w is not None
-        m = int(fit.weight[:, target].argmax())
-        unit2 = fit.posterior.design.y_norm[target] ** 2
-        log_w, shares = fit.log_w[m : m + 1], fit.shares[m : m + 1]
-        scale2 = fit.posterior.mixtures[m].scale2[:, target] * unit2
-        share = shares * (1 / (1 + np.exp(-log_w)))[:, None]
-        return cls(np.ones(1), fit.log_variances(shares, log_w), share, scale2, fit.posterior.df)
-
-    @classmethod
-    def _integrated(cls, fit: BandFit, rule: ShareRule, noise: GaussianNoise, target: int) -> VarianceGrid:
-        only = np.array([target])
-        total = np.log(fit.size.sum())
-        spectra = [spectrum.of_targets(only) for spectrum in fit.spectra]
-        models = [fit.model(m, noise).only(only) for m in range(len(spectra))]
+    def of(cls, nodes: ShareNodes) -> VarianceGrid:
+        """The grid of a target whose penalties are integrated out."""
+        rule, spectra, models, total = nodes.rule, nodes.spectra, nodes.models, nodes.total
         # From the total w to t2 of the rotated problem of each node.
         units = np.array([2 * np.log(spectrum.top) - total for spectrum in spectra])
 
@@ -167,8 +193,8 @@ class VarianceGrid:
 
         # From a centre of its own on the density of the log total changes little from node to node, so that it can be
         # interpolated: a strong signal makes those of two nodes lie far apart.
-        slopes, at = _totals(fit, target, densities)
-        log_w = (_features(fit.shares, _least(fit)) @ slopes)[:, None] + at
+        slopes, at = _totals(nodes, densities)
+        log_w = (_features(nodes.shares, _least(nodes)) @ slopes)[:, None] + at
         log_p = densities(log_w)
         log_p = np.maximum(log_p, log_p.max() - FLOOR)
         log_rss = np.stack(
@@ -179,25 +205,26 @@ class VarianceGrid:
         )
         finer, between = rule, np.eye(len(rule.shares))
         if rule.order:
-            finer = ShareRule.of(rule.box, 1 if fit.count == 1 else ORDER, pieces_of(*PIECES[fit.count]))
-            between = rule.interpolation(finer, in_logs=fit.in_logs)
+            finer = ShareRule.of(rule.box, 1 if nodes.count == 1 else ORDER, pieces_of(*PIECES[nodes.count]))
+            between = rule.interpolation(finer, in_logs=nodes.in_logs)
         # The density of the shares, whose interpolation was checked, times that of the total given them.
-        log_shares = between @ (np.log(np.maximum(fit.weight[:, target], TINY)) - _of_target(rule, target))
+        log_shares = between @ (np.log(np.maximum(nodes.weight, TINY)) - _of_target(rule, nodes.target))
         terms = between @ log_p
-        terms += (log_shares + _of_target(finer, target) - logsumexp(terms, axis=1))[:, None]
+        terms += (log_shares + _of_target(finer, nodes.target) - logsumexp(terms, axis=1))[:, None]
         mass = np.exp(terms - logsumexp(terms))
         weight = mass.ravel()
         likelihood = models[0].likelihood
         rss = np.exp(between @ log_rss)
-        scale2 = likelihood.scale2(rss[..., None]).ravel() * fit.posterior.design.y_norm[target] ** 2
-        center = _features(finer.shares, _least(fit)) @ slopes
+        scale2 = likelihood.scale2(rss[..., None]).ravel() * nodes.unit2
+        center = _features(finer.shares, _least(nodes)) @ slopes
         w = (center[:, None] + at).ravel()
         shares = np.repeat(finer.shares, at.size, axis=0)
         keep = weight > 1e-13
         weight = weight[keep] / weight[keep].sum()
         share = shares[keep] / (1 + np.exp(-w[keep]))[:, None]
         totals = Totals.of(finer.shares, center, at, mass)
-        return cls(weight, fit.log_variances(shares[keep], w[keep]), share, scale2[keep], likelihood.df, totals)
+        log_t = log_variances(shares[keep], w[keep], nodes.log_unit)
+        return cls(weight, log_t, share, scale2[keep], likelihood.df, totals)
 
     def noise(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
         """Posterior mean and quantiles of the noise variance."""
@@ -284,14 +311,12 @@ def _of_target(rule: ShareRule, target: int) -> FloatArray:
     return rule.log_weight if rule.log_weight.ndim == 1 else rule.log_weight[:, target]
 
 
-def _totals(
-    fit: BandFit, target: int, densities: Callable[[FloatArray], FloatArray]
-) -> tuple[FloatArray, FloatArray]:
+def _totals(nodes: ShareNodes, densities: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, FloatArray]:
     """Coefficients of the centre of the log total as a function of the shares, and its points from there on (L,).
 
     `densities` are the log densities at points of each node's own, (M, L).
     """
-    weight = fit.weight[:, target]
+    weight = nodes.weight
     heavy = weight > 1e-9
     coarse = np.broadcast_to(COARSE, (heavy.size, COARSE.size))
     low, high = _ends(coarse, _matters(densities(coarse), coarse))
@@ -300,20 +325,20 @@ def _totals(
     mass = np.exp(values - values.max(axis=1, keepdims=True))
     center = (mass * log_w).sum(axis=1) / mass.sum(axis=1)
     root = weight[heavy] ** FLAT
-    features = _features(fit.shares[heavy], _least(fit))
+    features = _features(nodes.shares[heavy], _least(nodes))
     mean = np.average(center[heavy], weights=root)
     normal = (root[:, None] * features).T @ features + RIDGE * root.sum() * np.eye(features.shape[1])
     slopes = np.linalg.solve(normal, (root[:, None] * features).T @ (center[heavy] - mean))
     slopes[0] += mean
     low, high = _ends(log_w, _matters(values, log_w))
-    middle = _features(fit.shares, _least(fit)) @ slopes
-    at = np.linspace((low - middle)[heavy].min(), (high - middle)[heavy].max(), TOTALS.get(fit.count, TOTALS[3]))
+    middle = _features(nodes.shares, _least(nodes)) @ slopes
+    at = np.linspace((low - middle)[heavy].min(), (high - middle)[heavy].max(), TOTALS.get(nodes.count, TOTALS[3]))
     return slopes, at
 
 
-def _least(fit: BandFit) -> FloatArray:
+def _least(nodes: ShareNodes) -> FloatArray:
     """Sizes of shares (L, K), as far as the nodes resolve them."""
-    return np.maximum(LEAST[:, None], RESOLVED * fit.shares.min(axis=0))
+    return np.maximum(LEAST[:, None], RESOLVED * nodes.shares.min(axis=0))
 
 
 def _features(shares: FloatArray, least: FloatArray) -> FloatArray:

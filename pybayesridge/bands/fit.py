@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from scipy.special import betaln, expit, logsumexp
 
-from pybayesridge._types import BoolArray, FloatArray
-from pybayesridge.bands.components import VarianceGrid
-from pybayesridge.bands.draws import BandDraws, draw, draw_explained
+from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.bands.components import ShareNodes, VarianceGrid, log_variances
 from pybayesridge.bands.evidence import Evidence, maximise
-from pybayesridge.bands.posterior import BandPosterior, scaled
+from pybayesridge.bands.posterior import BandDraws, BandPosterior, scaled
 from pybayesridge.bands.problem import BandProblem, factors_of
 from pybayesridge.bands.sampled import (
     POINTS,
@@ -25,12 +25,15 @@ from pybayesridge.bands.sampled import (
 )
 from pybayesridge.bands.shares import Box, ShareRule, angles_of
 from pybayesridge.design.design import Design
+from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.density import log_likelihood
+from pybayesridge.ridge.explained import LEAST, explained_share, number_of_draws
 from pybayesridge.ridge.fit import FitOptions, Parameterization, RidgeFit, penalty_model
 from pybayesridge.ridge.given import fit_fixed
 from pybayesridge.ridge.integrated import fit_integrated
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.mixture import effective_directions
+from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.ridge.profile import PenaltyModel
 from pybayesridge.ridge.spectrum import Spectrum
@@ -189,22 +192,81 @@ class BandFit:
 
     def grid(self, noise: GaussianNoise, target: int) -> VarianceGrid:
         """The joint posterior of the variances and the noise of a target."""
-        return VarianceGrid.of(self, noise, target)
+        unit2 = self.posterior.design.y_norm[target] ** 2
+        if self.rule is None:
+            return self._grid_at_point(target, unit2)
+        only = np.array([target])
+        nodes = ShareNodes(
+            rule=self.rule,
+            target=target,
+            shares=self.shares,
+            weight=self.weight[:, target],
+            spectra=[spectrum.of_targets(only) for spectrum in self.spectra],
+            models=[self.model(m, noise).only(only) for m in range(len(self.spectra))],
+            total=float(np.log(self.size.sum())),
+            log_unit=self._log_unit,
+            unit2=float(unit2),
+            in_logs=self.in_logs,
+        )
+        return VarianceGrid.of(nodes)
+
+    def _grid_at_point(self, target: int, unit2: float) -> VarianceGrid:
+        assert self.log_w is not None
+        m = int(self.weight[:, target].argmax())
+        log_w, shares = self.log_w[m : m + 1], self.shares[m : m + 1]
+        scale2 = self.posterior.mixtures[m].scale2[:, target] * unit2
+        share = shares * (1 / (1 + np.exp(-log_w)))[:, None]
+        return VarianceGrid(np.ones(1), self.log_variances(shares, log_w), share, scale2, self.posterior.df)
 
     def draw(self, noise: GaussianNoise, target: int, size: int, rng: np.random.Generator) -> BandDraws:
         """Draw from the joint posterior of one target."""
-        return draw(self, noise, target, size, rng)
+        design = self.posterior.design
+        out = BandDraws(
+            np.empty((size, design.block.k)),
+            np.empty((size, design.p)),
+            np.empty((size, self.count)),
+            np.empty(size),
+            np.empty((size, 0)),
+        )
+        total = np.log(self.size.sum())
+        for at, node, part in self._drawn_nodes(target, size, rng):
+            model = penalty_model(part.design, part.spectrum, self.prior, noise)
+            drawn = hyper.draw(part.design, part.spectrum, model, part.mixture, target, at.size, rng)
+            out.of_z[at], out.b[at], log_t2, out.sigma2[at] = drawn
+            shares = self.posterior.factors[node] ** 2 * self.size / self.size.sum()
+            log_w = np.full(at.size, -np.inf)
+            if part.spectrum.rank:
+                log_w = log_t2 - 2 * np.log(part.spectrum.top) + total
+            out.log_variance[at] = self.log_variances(shares, log_w)
+        return out
 
     def explained(self, noise: GaussianNoise, target: int, rng: np.random.Generator) -> FloatArray:
         """Draws of the share of variance that all bands explain together, for one target."""
-        return draw_explained(self, noise, target, rng)
+        size = max(LEAST, number_of_draws(self.posterior.spectra[0].rank) // 2)
+        out = np.empty(size)
+        for at, _, part in self._drawn_nodes(target, size, rng):
+            model = penalty_model(part.design, part.spectrum, self.prior, noise)
+            found = explained_share(part.spectrum, model, part.mixture, target, part.design.n, rng, at.size)
+            out[at] = rng.permutation(found)
+        return out
+
+    def _drawn_nodes(
+        self, target: int, size: int, rng: np.random.Generator
+    ) -> Iterator[tuple[IntArray, int, RidgePosterior]]:
+        """The draws of each node that has some, its position, and its ridge."""
+        parts = self.posterior.parts
+        which = rng.choice(len(parts), size=size, p=self.posterior.weight[:, target])
+        for node in np.unique(which).tolist():
+            yield np.flatnonzero(which == node), node, parts[node]
+
+    @property
+    def _log_unit(self) -> FloatArray:
+        out: FloatArray = np.log(self.size) + 2 * np.log(self.posterior.design.common_scale)
+        return out
 
     def log_variances(self, shares: FloatArray, log_w: FloatArray) -> FloatArray:
         """Log of ``t_k``, on the user's scale of the prior, at shares (…, K) and log totals w (…), (…, K)."""
-        unit = np.log(self.size) + 2 * np.log(self.posterior.design.common_scale)
-        with np.errstate(divide="ignore"):
-            out: FloatArray = np.log(shares) + log_w[..., None] - unit
-        return out
+        return log_variances(shares, log_w, self._log_unit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import scipy
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.bands.covariance import Coordinates, Factors, Terms, factors_of_entries, lower_entries
-from pybayesridge.bands.draws import BandDraws
 from pybayesridge.bands.eliminated import EliminatedSolved
 from pybayesridge.bands.fit import log_prior_of_total, power_of_total
 from pybayesridge.bands.lattice import Found, Lattice, Value, grown, root_at
@@ -18,6 +17,7 @@ from pybayesridge.bands.mixed_components import MixedGrid, of_lattice
 from pybayesridge.bands.mixed_posterior import MixedPosterior, Nodes
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.mixed_sampled import ACCEPTED, SampledPoints, Scores, sampled
+from pybayesridge.bands.posterior import BandDraws
 from pybayesridge.bands.system import Solved, answer
 from pybayesridge.ridge.explained import LEAST, number_of_draws
 from pybayesridge.ridge.fit import Parameterization

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.ridge.posterior import RidgePosterior, RidgeRows
 from pybayesridge.ridge.spectrum import Spectrum
 from pybayesridge.text import TABLE_ROWS
-
-if TYPE_CHECKING:
-    from pybayesridge.bands.mixed_posterior import MixedPosterior
 
 NEGLIGIBLE = 1e-10
 """Components of smaller weight, of some thousands, are no part of quantiles."""
@@ -196,9 +193,7 @@ class BandPosterior:
 
 @dataclass(frozen=True, slots=True)
 class BandCoefficients(Coefficients):
-    """The coefficients of several bands, whose signs need no rows."""
-
-    posterior: BandPosterior | MixedPosterior
+    """The coefficients of several bands, whose signs need no rows: their posterior has ``coefficient_signs()``."""
 
     def signs(self, which: IntArray | None) -> tuple[FloatArray, None]:
         """Probabilities of values above 0, of all at once."""
@@ -278,6 +273,31 @@ class BandRows:
     def with_noise(self, noise: FloatArray) -> BandRows:
         """The law of new observations."""
         return replace(self, parts=tuple(part.with_noise(noise) for part in self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class BandDraws:
+    """Draws from the joint posterior of one target.
+
+    Attributes
+    ----------
+    of_z : (size, k) array
+        Unpenalised coefficients, user's scale.
+    b : (size, p) array
+        Penalised coefficients, user's scale.
+    log_variance : (size, K) array
+        Logs of the variances of the bands, on the user's scale of the prior.
+    sigma2 : (size,) array
+        In units of the target's squared norm.
+    correlations : (size, number of pairs) array
+        Of effects of the same level.
+    """
+
+    of_z: FloatArray
+    b: FloatArray
+    log_variance: FloatArray
+    sigma2: FloatArray
+    correlations: FloatArray
 
 
 def scaled(design: Design, band: IntArray, factor: FloatArray) -> Design:

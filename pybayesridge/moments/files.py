@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Mapping
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -12,9 +13,6 @@ from pybayesridge._types import PathOrFile
 from pybayesridge.archives import Archive, ArchiveWriter, DamagedError
 from pybayesridge.files import written_whole
 from pybayesridge.text import listed
-
-if TYPE_CHECKING:
-    from pybayesridge.moments.moments import Moments
 
 FORMAT = 2
 """Version of the files that ``Moments.save`` writes; those of format 1 have no checksums."""
@@ -89,15 +87,15 @@ def _read(file: BinaryIO, name: str) -> dict[str, Any]:
     }
 
 
-def write_moments(moments: Moments, file: PathOrFile) -> None:
-    """Write moments to a file, whole or not at all."""
+def write_moments(fields: Mapping[str, Any], file: PathOrFile) -> None:
+    """Write the fields of moments to a file, whole or not at all."""
     content = {
         "format": np.array(FORMAT, dtype=np.int64),
-        "counts": np.array([moments.n, moments.n_dropped], dtype=np.int64),
-        "weights": np.array([moments.weight_sum, moments.log_weight_sum]),
-        "columns": np.array(moments.columns, dtype=np.str_),
-        "targets": np.array(moments.targets, dtype=np.str_),
-        **{name: np.asarray(getattr(moments, name), dtype=np.float64) for name in ARRAYS},
+        "counts": np.array([fields["n"], fields["n_dropped"]], dtype=np.int64),
+        "weights": np.array([fields["weight_sum"], fields["log_weight_sum"]]),
+        "columns": np.array(fields["columns"], dtype=np.str_),
+        "targets": np.array(fields["targets"], dtype=np.str_),
+        **{name: np.asarray(fields[name], dtype=np.float64) for name in ARRAYS},
     }
     with written_whole(file) as opened, ArchiveWriter(opened) as archive:
         for name, values in content.items():

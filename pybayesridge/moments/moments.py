@@ -11,7 +11,6 @@ import numpy as np
 from pybayesridge._types import ArrayLike, FloatArray, IntArray, Names, PathOrFile, TableLike
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.data.prepare import prepare, resolve_columns
-from pybayesridge.moments.checks import check_entries
 from pybayesridge.moments.files import ARRAYS, named, read_moments, write_moments
 from pybayesridge.moments.rows import sums_of_rows
 from pybayesridge.moments.summary import moments_of_summary
@@ -19,6 +18,12 @@ from pybayesridge.recipes import Call, call_of
 from pybayesridge.text import listed, repeated
 
 Columns: TypeAlias = "TableLike | NamedColumns"
+
+ROUNDED = 1e-6
+"""Moments that were printed with six decimals are off by so much, relative to the columns' sums of squares."""
+
+NEGATIVE = 1e-9
+"""A sum of squares below zero by this share of what a mean contributes is a rounding error."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +108,7 @@ class Moments:
             twice = repeated(names)
             if twice:
                 raise ValueError(f"duplicate {what} name(s) {listed(twice)}")
-        check_entries(self)
+        _check_entries(self)
 
     def __repr__(self) -> str:
         """Sizes, not arrays."""
@@ -357,7 +362,7 @@ class Moments:
         OSError
             If the file cannot be written; what was there before is still there.
         """
-        write_moments(self, file)
+        write_moments(vars(self), file)
 
     @classmethod
     def load(cls, file: PathOrFile) -> Self:
@@ -384,6 +389,46 @@ class Moments:
             return cls(**fields, call=call)
         except ValueError as error:
             raise ValueError(f"{named(file)} contains invalid moments: {error}") from error
+
+
+def _check_entries(moments: Moments) -> None:
+    """Refuse counts and sums that no rows have, at the cost of looking at each entry.
+
+    Raises
+    ------
+    ValueError
+        Naming the field and the column.
+    """
+    if isinstance(moments.n, bool) or int(moments.n) != moments.n:
+        raise ValueError(f"n must be a whole number of rows, not {moments.n!r}")
+    if not np.isfinite(moments.log_weight_sum):
+        raise ValueError(f"log_weight_sum must be finite, not {moments.log_weight_sum!r}")
+    sums: list[tuple[str, str, FloatArray, FloatArray, tuple[str, ...]]] = [
+        ("xx", "column", np.diag(moments.xx), moments.x_mean, moments.columns),
+        ("yy", "target", moments.yy, moments.y_mean, moments.targets),
+    ]
+    for field, what, squares, mean, names in sums:
+        with np.errstate(over="ignore"):
+            bad = squares < -NEGATIVE * moments.weight_sum * mean**2
+        if bad.any():
+            raise ValueError(
+                f"{field} has a negative sum of squares for {what}(s) {listed(np.array(names)[bad].tolist())}: a "
+                "variance cannot be negative"
+            )
+    size = sizes(np.diag(moments.xx))
+    gap = np.abs(moments.xx - moments.xx.T) / size / size[:, None]
+    if gap.max(initial=0.0) > ROUNDED:
+        i, j = np.unravel_index(int(gap.argmax()), gap.shape)
+        raise ValueError(
+            f"xx is not symmetric: of {moments.columns[i]!r} and {moments.columns[j]!r} it has "
+            f"{moments.xx[i, j]:.6g} and {moments.xx[j, i]:.6g}"
+        )
+
+
+def sizes(squares: FloatArray) -> FloatArray:
+    """Roots of sums of squares, 1 for those that are not positive."""
+    out: FloatArray = np.sqrt(np.where(squares > 0, squares, 1.0))
+    return out
 
 
 def _positions(wanted: Names | None, names: Sequence[str], what: str) -> IntArray:

@@ -61,9 +61,9 @@ class CutCoordinates(InRows):
         """The same with every array over rows emptied."""
         return CutCoordinates(self.rows[:0], self.distances, self.of_rows.without_rows())
 
-    def if_small(self, joint: Gaussian) -> Gaussian | None:
-        """A joint posterior of the coordinates if it is small enough to be kept."""
-        return self.of_rows.if_small(joint)
+    def keeps(self, size: int) -> bool:
+        """Whether the joint posterior of that many coordinates is small enough to be kept."""
+        return self.of_rows.keeps(size)
 
     def scaled(self, log_t2: float) -> Scaled:
         """The sites' linear functions for coordinates of unit prior variance."""

@@ -154,8 +154,9 @@ class ArrowAt:
                 units[space.k + columns] *= factor[0, 0]
         return ArrowRows(space.level, space.value, beside, space.k, units)
 
-    def if_small(self, joint: Any) -> None:
-        """None: most of the nodes are left out in the end."""
+    def keeps(self, size: int) -> bool:
+        """No: most of the nodes are left out in the end."""
+        return False
 
 
 def arrow_from_problem(problem: MixedProblem) -> ArrowSpace:

@@ -16,7 +16,6 @@ from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.system import System
 from pybayesridge.design.design import Design
 from pybayesridge.sites.coordinates import InRows, Scaled
-from pybayesridge.sites.gaussian import Gaussian
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +96,9 @@ class BandsAt:
                 units[k + columns] *= factor[0, 0]
         return Scaled(rows, k, units)
 
-    def if_small(self, joint: Gaussian) -> Gaussian | None:
-        """None: there are hundreds of nodes, of which most are left out in the end."""
-        return None
+    def keeps(self, size: int) -> bool:
+        """No: there are hundreds of nodes, of which most are left out in the end."""
+        return False
 
 
 def from_problem(problem: MixedProblem) -> BandSpace:

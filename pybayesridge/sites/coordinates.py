@@ -19,7 +19,7 @@ from pybayesridge.linalg import blas
 from pybayesridge.ridge.spectrum import Spectrum
 
 if TYPE_CHECKING:
-    from pybayesridge.sites.gaussian import Gaussian
+    pass
 
 
 ELEMENTS, ROWS = 1 << 16, 1024
@@ -73,8 +73,8 @@ class Space(Protocol):
     def scaled(self, log_t2: float) -> Scaled:
         """The rows for coordinates of unit prior variance."""
 
-    def if_small(self, joint: Gaussian) -> Gaussian | None:
-        """A joint posterior of the coordinates if it is small enough to be kept."""
+    def keeps(self, size: int) -> bool:
+        """Whether the joint posterior of that many coordinates is small enough to be kept."""
 
 
 class InRows:
@@ -131,10 +131,9 @@ class Coordinates(InRows):
         """The same with every array over rows emptied."""
         return Coordinates(self.rows[:0], self.k, self.design.without_rows(), self.spectrum.with_right(self.design))
 
-    def if_small(self, joint: Gaussian) -> Gaussian | None:
-        """A joint posterior of the coordinates if twenty like it take no more memory than the columns, or little."""
-        small = max(SMALL, self.design.n * self.design.p // 20)
-        return joint if joint.factor.size <= small else None
+    def keeps(self, size: int) -> bool:
+        """Whether twenty joint posteriors of the coordinates take no more memory than the columns, or little."""
+        return size**2 <= max(SMALL, self.design.n * self.design.p // 20)
 
     def scaled(self, log_t2: float) -> Scaled:
         """The rows for coordinates of unit prior variance: ``[Q, t A]``."""

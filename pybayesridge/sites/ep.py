@@ -136,7 +136,7 @@ def expectation_propagation(
         # The evidence is stationary in the sites: only the prior's density depends on t2.
         slope=prior_slope(gaussian, rows.k, sites, variance),
         center=rows.units * gaussian.mean,
-        joint=space.if_small(gaussian),
+        joint=gaussian if space.keeps(gaussian.mean.size) else None,
     )
 
 

@@ -141,7 +141,7 @@ def laplace(
         slope=prior_slope(gaussian, rows.k, sites, variance)
         - _loss_of_curvature(rows, likelihood, gaussian, found.eta, variance),
         center=rows.units * gaussian.mean,
-        joint=space.if_small(gaussian),
+        joint=gaussian if space.keeps(gaussian.mean.size) else None,
     )
 
 
