@@ -91,9 +91,8 @@ class BandEstimates(VarianceComponents):
         if not (entry.integrates or entry.given):
             raise AttributeError(f"log_marginal is not computed by method={self.method!r}: use 'exact'")
         integral = self.band_fit.log_evidence(self.noise, given=entry.given)
-        log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
         return self._per_target(
-            log_marginal(integral, self.noise.of(design), design.nu, design.y_norm, self.model.log_weights, log_z)
+            log_marginal(integral, self.noise.of(design), design, self.model.log_weights)
             + self.band_fit.log_constant(self.noise, given=entry.given)
         )
 

@@ -15,7 +15,6 @@ from pybayesridge.posterior.laws import Ask
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.base import LinearResults
 from pybayesridge.results.ridge_estimates import RidgeEstimates
-from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.streams.tables import suffix_of, write_table
 
 Results = TypeVar("Results", bound=RidgeEstimates)
@@ -52,8 +51,7 @@ class ColumnResults(RidgeEstimates, LinearResults):
 
     def _draw_rows(self, size: int, generator: np.random.Generator, target: int) -> tuple[FloatArray, FloatArray]:
         """Draws of the linear predictor of the rows of the fit, (size, n), and of sigma2, (size,), for one target."""
-        fit, design = self.ridge_fit, self.posterior.design
-        return hyper.draw_rows(design, fit.spectrum, self.penalty_model(), fit.mixture, target, size, generator)
+        return self.penalty.draw_rows(target, size, generator)
 
     def as_saved(self, remove_data: bool, row_space: bool) -> Self:
         """These results, or a copy of them without data, as of all results."""

@@ -172,7 +172,7 @@ def _design_values(results: LinearResults, design: Design) -> dict[str, Any]:
 
 def _ridge_posterior(results: BayesRidgeResults, without: Collection[str]) -> dict[str, Any]:
     """The mixture over log t2, in units in which the singular values are those of the standardised columns."""
-    posterior, prior = results.posterior, results.penalty_model()
+    posterior, prior = results.posterior, results.penalty.model
     if not results.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="an export"))
     spectrum, mixture, design = posterior.spectrum, posterior.mixture, posterior.design

@@ -23,12 +23,10 @@ from pybayesridge.results import coefficients, findings
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.facts import Written
 from pybayesridge.results.plots import ridge as ridge_plots
-from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.by_column import ColumnsPosterior
 from pybayesridge.ridge.fit import RidgeFit
-from pybayesridge.ridge.hyperparameters import HYPERPARAMETERS
+from pybayesridge.ridge.penalty import HYPERPARAMETERS
 from pybayesridge.ridge.posterior import RidgePosterior
-from pybayesridge.ridge.prior import log_density_of_log
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -176,20 +174,20 @@ class BayesRidgeResults(coefficients.ColumnResults):
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
         if not self.has_joint_posterior:
             raise ValueError(NO_ROW_SPACE.format(what="a draw"))
-        fit, design = self.ridge_fit, self.posterior.design
+        design, penalty = self.posterior.design, self.penalty
         beta, tau2, sigma2 = [], [], []
         for i in range(design.q):
-            of_z, b, log_t2, s2 = hyper.draw(design, fit.spectrum, self.penalty_model(), fit.mixture, i, n, generator)
+            of_z, b, t2, s2 = penalty.draw(i, n, generator)
             beta.append(self.model.scatter(of_z.T, b.T, design).T)
-            tau2.append(np.exp(log_t2 - fit.log_unit))
-            sigma2.append(s2 * design.y_norm[i] ** 2)
-        t2, model = np.stack(tau2, axis=-1), self.penalty_model()
-        density = log_density_of_log(t2, model.a, model.b, model.log_scale - fit.log_unit)
+            tau2.append(t2)
+            sigma2.append(s2)
+        drawn = np.stack(tau2, axis=-1)
+        density = penalty.log_prior(drawn)
         varies = self.method_entry.integrates and bool(np.isfinite(density).all())
         return Draws(
             np.stack(beta, axis=-1),
             np.stack(sigma2, axis=-1),
-            {"tau2": t2},
+            {"tau2": drawn},
             {"tau2": density} if varies else {},
         )
 

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from scipy.special import betaln
 
 from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.estimates import LinearEstimates
 from pybayesridge.results.labelled import Labelled, per_row, per_target
-from pybayesridge.ridge import hyperparameters as hyper
-from pybayesridge.ridge.density import information, is_proper, log_likelihood, log_marginal
-from pybayesridge.ridge.explained import explained_share
-from pybayesridge.ridge.fit import RidgeFit, penalty_model
+from pybayesridge.ridge.fit import RidgeFit
 from pybayesridge.ridge.likelihood import GaussianNoise
-from pybayesridge.ridge.loocv import loo_residuals
-from pybayesridge.ridge.many import count_modes, log_integral_of
-from pybayesridge.ridge.mixture import effective_directions
-from pybayesridge.ridge.profile import PenaltyModel, shrinkage
-from pybayesridge.ridge.spectrum import EPS, certain_rank
+from pybayesridge.ridge.penalty import HYPERPARAMETERS, Penalty
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -50,7 +41,7 @@ class RidgeEstimates(LinearEstimates):
     sigma2: Labelled[float | pd.Series] = Labelled("targets")
     dof: Literal["nu", "paper"]
     parameterization: Literal["tau2", "tau"]
-    hyperparameter_names: ClassVar[list[str]] = hyper.HYPERPARAMETERS
+    hyperparameter_names: ClassVar[list[str]] = HYPERPARAMETERS
 
     @per_target
     def penalty_information(self) -> float | FloatArray | None:
@@ -58,12 +49,8 @@ class RidgeEstimates(LinearEstimates):
 
         Near 0 the data contain little information about the penalty, and the prior decides.
         """
-        found = self.ridge_fit.quadrature
-        if found is None:
-            return None
-        return self._per_target(
-            information(self.ridge_fit.spectrum, self.penalty_model(), found.log_t2, found.weight, found.log_integral)
-        )
+        found = self.penalty.information()
+        return None if found is None else self._per_target(found)
 
     @property
     def grid(self) -> FloatArray | None:
@@ -88,23 +75,18 @@ class RidgeEstimates(LinearEstimates):
 
     def has_penalty_posterior(self, i: int) -> bool:
         """Whether lambda has a proper posterior that the data say something about."""
-        fit, vanishes = self.ridge_fit, self.noise.vanishes(self.posterior.design)[i]
-        return not (fit.spectrum.rank == 0 or fit.perfect[i] or vanishes)
+        return self.penalty.has_posterior(i)
 
     @property
     def noise(self) -> GaussianNoise:
         """The noise variance, known or not, and the degrees of freedom."""
         return GaussianNoise(self.model.known_sigma2, self.dof)
 
-    def penalty_model(self) -> PenaltyModel:
-        """The prior of the penalty and the likelihood that it meets, in rotated units."""
-        return penalty_model(
-            self.posterior.design,
-            self.ridge_fit.spectrum,
-            self.model.prior_of_tau2,
-            self.noise,
-            self.parameterization,
-        )
+    @property
+    def penalty(self) -> Penalty:
+        """The posterior of the penalty, in the numerics' own units."""
+        prior = self.model.prior_of_tau2
+        return Penalty(self.posterior.design, self.ridge_fit, prior, self.noise, self.parameterization)
 
     @per_target
     def log_marginal(self) -> float | FloatArray:
@@ -118,25 +100,8 @@ class RidgeEstimates(LinearEstimates):
         integrated out, which is what counting n instead of n - rank(Z) amounts to: compare such values only with one
         another.
         """
-        design, spectrum, model = self.posterior.design, self.ridge_fit.spectrum, self.penalty_model()
-        undefined = self.ridge_fit.perfect | self.noise.vanishes(design)
-        if self.method_entry.given:
-            undefined = undefined | np.isinf(self.ridge_fit.log_t2)
-            integral = log_likelihood(spectrum, model, np.where(undefined, 0.0, self.ridge_fit.log_t2))
-            prior_constant = 0.0
-        elif not is_proper(replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0)), model):
-            return self._per_target(np.full(design.q, np.nan))
-        else:
-            spectrum = replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0))
-            found = self.ridge_fit.quadrature
-            integral = log_integral_of(spectrum, model) if found is None else found.log_integral
-            prior_constant = -float(betaln(model.a, model.b))
-        log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
-        out = (
-            log_marginal(integral, model.likelihood, design.nu, design.y_norm, self.model.log_weights, log_z)
-            + prior_constant
-        )
-        return self._per_target(np.where(undefined, np.nan, out))
+        found = self.penalty.log_marginal(self.model.log_weights, given=self.method_entry.given)
+        return self._per_target(found)
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
         """Posterior mean, median and interval of lambda, tau2, sigma2 and the effective degrees of freedom.
@@ -177,31 +142,14 @@ class RidgeEstimates(LinearEstimates):
 
     def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
         """Posterior means, and quantiles at the three levels `at`, of one target's hyperparameters, (4, 4)."""
-        fit, design = self.ridge_fit, self.posterior.design
-        mixture, spectrum, model = fit.mixture, fit.spectrum, self.penalty_model()
-        points = hyper.quantiles_of_log_t2(spectrum, model, mixture, i, at)
-        others = design.block.k - self.model.k_constant
-        df = shrinkage(spectrum.s, points).sum(axis=-1) + others
-        sigma2 = hyper.quantiles_of_sigma2(spectrum, model, mixture, i, at)
-        unit = design.y_norm[i] ** 2
-        with np.errstate(over="ignore"):
-            penalty = np.exp(fit.log_unit - points)[[0, 2, 1]]
-            t2 = np.exp(points - fit.log_unit)
-        return np.column_stack([self.hyperparameter_means[:, i], np.stack([penalty, t2, sigma2 * unit, df])])
+        found = self.penalty.quantiles(i, at)
+        found[3] += self.posterior.design.block.k - self.model.k_constant
+        return np.column_stack([self.hyperparameter_means[:, i], found])
 
     @cached_property
     def hyperparameter_means(self) -> FloatArray:
         """Posterior means of lambda, tau2, sigma2 and the effective degrees of freedom, (4, q)."""
-        fit, model = self.ridge_fit, self.penalty_model()
-        with np.errstate(over="ignore"):
-            return np.stack(
-                [
-                    hyper.means_of_penalty(model, fit.mixture) * np.exp(fit.log_unit),
-                    hyper.means_of_t2(fit.spectrum, model, fit.mixture) * np.exp(-fit.log_unit),
-                    fit.sigma2 * self.posterior.design.y_norm**2,
-                    np.atleast_1d(self.arrays.df_model),
-                ]
-            )
+        return np.vstack([self.penalty.means(), np.atleast_1d(self.arrays.df_model)])
 
     def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series | pd.DataFrame:
         """Posterior mean, median and interval of the share of variance that the penalised columns explain.
@@ -249,8 +197,7 @@ class RidgeEstimates(LinearEstimates):
         known = self._explained.get((i, alpha, rng)) if isinstance(rng, int) else None
         if known is not None:
             return known.copy()
-        fit, n = self.ridge_fit, self.posterior.design.n
-        share = explained_share(fit.spectrum, self.penalty_model(), fit.mixture, i, n, np.random.default_rng(rng))
+        share = self.penalty.explained(i, np.random.default_rng(rng))
         out = np.array([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
         if isinstance(rng, int):
             self._explained[i, alpha, rng] = out.copy()
@@ -264,8 +211,7 @@ class RidgeEstimates(LinearEstimates):
     @per_target
     def df_model(self) -> float | FloatArray:
         """Effective degrees of freedom: the trace of the hat matrix, excluding the constant (as in statsmodels)."""
-        shrunk = effective_directions(self.ridge_fit.spectrum, self.ridge_fit.mixture)
-        return self._per_target(shrunk + (self.posterior.design.block.k - self.model.k_constant))
+        return self._per_target(self.penalty.effective_df() + (self.posterior.design.block.k - self.model.k_constant))
 
     @per_target
     def df_resid(self) -> float | FloatArray:
@@ -281,9 +227,7 @@ class RidgeEstimates(LinearEstimates):
     @per_target
     def n_modes(self) -> int | IntArray:
         """Number of interior modes of the posterior of tau2 or tau (see ``parameterization``), for every method."""
-        counted = self.ridge_fit.n_modes
-        if counted is None:
-            counted = count_modes(self.ridge_fit.spectrum, self.penalty_model())
+        counted = self.penalty.n_modes()
         return int(counted[0]) if self.model.one_target else counted
 
     @per_row
@@ -295,7 +239,7 @@ class RidgeEstimates(LinearEstimates):
         """
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
-        return self._squeeze(loo_residuals(self.posterior.design, self.ridge_fit.spectrum, self.ridge_fit.log_t2))
+        return self._squeeze(self.penalty.loo_residuals())
 
     def left_out_predictions(self, target: int) -> FloatArray:
         """Predictions of the rows of a target from the others at the same penalty, (n,)."""
@@ -320,13 +264,13 @@ class RidgeEstimates(LinearEstimates):
         """Yield :attr:`loo_residuals` of consecutive targets, (n, some); of very many they are not kept."""
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
-        design, fit = self.posterior.design, self.ridge_fit
+        design = self.posterior.design
         parts = list(design.target_parts())
         if len(parts) == 1 or "loo_residuals" in self.__dict__:
             yield slice(0, design.q), self.arrays.loo_residuals.reshape(len(self.arrays.loo_residuals), -1)
             return
         for part in parts:
-            yield part, loo_residuals(design.of_targets(part), fit.spectrum.of_targets(part), fit.log_t2[part])
+            yield part, self.penalty.loo_residuals(part)
 
     @per_target
     def loo_rsquared(self) -> float | FloatArray:
@@ -357,8 +301,7 @@ class RidgeEstimates(LinearEstimates):
         loss = max(self.ridge_fit.loss, self.model.precision_loss)
         if not self.model.source.from_moments:
             return loss
-        residual = self.ridge_fit.spectrum.rss0[self.ridge_fit.spectrum.rss0 > 0]
-        return max(loss, float((16 * EPS / residual).max(initial=0.0)))
+        return max(loss, self.penalty.loss_of_moments())
 
     @cached_property
     def condition_number(self) -> float:
@@ -367,18 +310,18 @@ class RidgeEstimates(LinearEstimates):
         They are standardised (unless ``standardize=False``), the unpenalised ones projected out; statsmodels' is that
         of the columns as given, with the constant.
         """
-        spectrum, design = self.ridge_fit.spectrum, self.posterior.design
-        return float(1.0 / spectrum.s[-1]) if certain_rank(design, spectrum) == design.p > 0 else np.inf
+        full = self.penalty.rank() == self.posterior.design.p > 0
+        return float(1.0 / self.ridge_fit.spectrum.s[-1]) if full else np.inf
 
     def diagnostics_by_target(self) -> list[dict[str, float | str]]:
         """The values of :meth:`diagnostics` of each target."""
-        fit, spectrum, design = self.ridge_fit, self.ridge_fit.spectrum, self.posterior.design
+        fit, spectrum = self.ridge_fit, self.ridge_fit.spectrum
         full = bool(np.isfinite(self.condition_number))
         smallest = float(spectrum.s[-1] ** 2) * np.exp(fit.log_unit) if full else 0.0
         gamma = smallest / self.model.nobs
         bound = 4.0 / smallest if smallest > 0 else np.inf
         t2, n_modes = np.atleast_1d(self.arrays.tau2), np.atleast_1d(self.arrays.n_modes)
-        rank = certain_rank(design, spectrum)
+        rank = self.penalty.rank()
         return [
             {
                 "gamma_n": gamma,

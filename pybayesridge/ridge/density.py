@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import betaln
 
 from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.likelihood import GaussianLikelihood
 from pybayesridge.ridge.profile import CHUNK, PenaltyModel, at_points, totals
@@ -99,10 +100,8 @@ def outside_counts(spectrum: Spectrum, model: PenaltyModel) -> BoolArray:
 def log_marginal(
     log_integral: FloatArray,
     likelihood: GaussianLikelihood,
-    nu: int,
-    y_norm: FloatArray,
+    design: Design,
     log_weights: float,
-    log_z: float,
 ) -> FloatArray:
     """Log p(y), with flat prior 1 on the unpenalised coefficients and 1/s2 on the noise variance.
 
@@ -115,14 +114,12 @@ def log_marginal(
     log_integral : (q,) array
         Of the quadrature, or from :func:`log_likelihood`.
     likelihood : GaussianLikelihood
-    nu : int
-    y_norm : (q,) array
-        Units of the rotated targets.
+    design : Design
     log_weights : float
         Sum of the logs of the weights.
-    log_z : float
-        Log determinant of Z'WZ.
     """
+    nu, y_norm = design.nu, design.y_norm
+    log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
     constant = 0.5 * log_weights if likelihood.maximises_over_z(nu) else -0.5 * log_z + 0.5 * log_weights
     out: FloatArray = log_integral + likelihood.log_constant(nu, y_norm) + constant
     return out

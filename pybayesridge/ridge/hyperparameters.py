@@ -18,9 +18,6 @@ from pybayesridge.ridge.quadrature import NEGLIGIBLE, integrate
 from pybayesridge.ridge.quadrature import mixture as mixture_of
 from pybayesridge.ridge.spectrum import Spectrum
 
-HYPERPARAMETERS = ["lambda", "tau2", "sigma2", "df_model"]
-"""Rows of the table of hyperparameters."""
-
 FINE = 20
 """Points of the distribution function of log t2 for each node."""
 

@@ -19,9 +19,6 @@ from pybayesridge.results.arguments import (
     unit_names,
     units,
 )
-from pybayesridge.ridge.hyperparameters import penalty_posterior
-from pybayesridge.ridge.loocv import loo_curve
-from pybayesridge.ridge.path import coefficient_path, path_points
 from pybayesridge.text import TOP, number
 
 if TYPE_CHECKING:
@@ -147,7 +144,7 @@ def plot_lambda(
         raise ValueError(
             "lambda has no posterior here: there is nothing to shrink, or the response is fitted exactly"
         )
-    found = penalty_posterior(fit.spectrum, res.penalty_model(), i, alpha)
+    found = res.penalty.density(i, alpha)
     return penalty.posterior(
         np.exp(fit.log_unit - found.log_t2[::-1]),
         found.density[::-1] * np.log(10.0),
@@ -184,7 +181,7 @@ def _penalty_scores(res: RidgeEstimates, i: int, log_t2: FloatArray) -> tuple[Fl
         ends = [min(ends[0], fit.log_t2[i] - np.log(2)), max(ends[1], fit.log_t2[i] + np.log(2))]
     points = np.linspace(ends[0], ends[1], LOO_POINTS)
     try:
-        scores = loo_curve(design, fit.spectrum, i, points)
+        scores = res.penalty.loo_curve(i, points)
     except ValueError:  # a row that cannot be predicted from the others: the curve is not defined
         return None
     return np.exp(fit.log_unit - points[::-1]), scores[::-1], "leave-one-out MSE"
@@ -233,14 +230,14 @@ def plot_path(
         raise ValueError("there is no path: no penalised column varies")
     if not res.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="a path"))
-    points = path_points(fit.spectrum, float(fit.log_t2[i])) if lambdas is None else fit.log_unit - _logs(lambdas)
+    points = res.penalty.path_points(i) if lambdas is None else fit.log_unit - _logs(lambdas)
     points = np.sort(points)[::-1]
     at = res.model.positions(design)[1]
     size = res.standardized_size(i)[at]
     if not size.any():
-        size = np.abs(design.sd * coefficient_path(design, fit.spectrum, i, points[:1], np.arange(design.p))[:, 0])
+        size = np.abs(design.sd * res.penalty.path(i, points[:1], np.arange(design.p))[:, 0])
     rows = np.sort(np.argsort(-size, kind="stable")[:MOST_PATHS])
-    values = coefficient_path(design, fit.spectrum, i, points, rows)
+    values = res.penalty.path(i, points, rows)
     if standardized:
         values *= design.sd[rows, None]
     names = res.model.exog_names
