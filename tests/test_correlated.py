@@ -37,6 +37,9 @@ MEAN = 1e-3
 QUANTILE = 4e-3
 """Likewise, and probabilities, of quantiles."""
 
+COARSE = 2e-3
+"""Probabilities between the points of coarse lattices: four times the largest error that was seen."""
+
 INTERPOLATED = 3e-3
 """Means of variances and correlations, which are taken between the points of the lattice."""
 
@@ -270,6 +273,23 @@ def test_lattices():
         order = np.argsort(z[:, k])
         below = np.cumsum(weight[order])
         assert np.abs(below - gamma.cdf(np.exp(z[order, k]), alpha)).max() < QUANTILE
+
+
+@pytest.mark.parametrize(("shape", "step"), [(2.0, 1.0), (2.0, 0.7), (1.0, 0.7)])
+def test_between_points_of_coarse_lattices(shape, step):
+    """Logs of gamma variables, steep on one side and straight on the other, where few points have any weight."""
+    turn = np.array([[1.0, 0.0], [0.6, 1.0]])
+
+    def density(x):
+        z = turn @ x
+        return Value(float((shape * z - np.exp(z)).sum()), 0.0, 0.0, x)
+
+    root = step * np.linalg.inv(turn) / np.sqrt(shape)
+    lattice, _ = grown(density, np.linalg.solve(turn, np.full(2, np.log(shape))), root, 10.0)
+    points, weight, _ = lattice.fine()
+    for z in (points @ turn.T).T:
+        order = np.argsort(z)
+        assert np.abs(np.cumsum(weight[order]) - gamma.cdf(np.exp(z[order]), shape)).max() < COARSE
 
 
 @pytest.fixture(scope="module")

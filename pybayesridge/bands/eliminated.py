@@ -144,7 +144,7 @@ class Eliminated:
     z_apart: ClassVar[bool] = False
     drop: ClassVar[float] = 10.0
     aim: ClassVar[float] = 40.0
-    spare: ClassVar[float] = 2.0
+    spare: ClassVar[float] = 1.0
     seen: ClassVar[float] = 1e-4
 
     @classmethod
@@ -299,14 +299,27 @@ class Eliminated:
         """The equations at given covariances."""
         root = float(factors[self.term][0, 0])
         h = 1 + root**2 * self.size
-        schur = self.within + self.between(1.0 / (self.size * h))
-        s = self.times_factors(self.times_factors(schur, factors).T, factors)
-        p2 = self.rest.size
-        s[np.arange(p2), np.arange(p2)] += 1.0
+        s = self._scaled(factors, 1.0 / (self.size * h))
         lower = cholesky(s.T, lower=True, overwrite_a=True, check_finite=False)
         right = self.terms.times_factors(self.xty[None, :, target], factors)[0]
-        found = EliminatedSolved(self, factors, target, root, h, schur, lower, right, right)
+        found = EliminatedSolved(self, factors, target, root, h, lower, right, right)
         return replace(found, v=found.solve(right))
+
+    def _scaled(self, factors: Factors, weight: FloatArray) -> FloatArray:
+        """S, of which the upper triangle is right, from the weights (p1,) of ``B'E diag(weight) E'B``."""
+        roots, p2, groups = self.roots(factors), self.rest.size, self.grouped.shape[1]
+        code = built()
+        if roots is None or code is None or not is_plain(self.grouped):
+            s = self.times_factors(self.within + self.between(weight), factors).T
+            s = self.times_factors(s, factors)
+            s[np.arange(p2), np.arange(p2)] += 1.0
+            return s
+        s = sparse_square(self.grouped, weight, len(self.within))
+        scaled_dense = self.dense * weight[:, None]
+        s[:groups, groups:] = np.asarray(self.grouped.T @ scaled_dense)
+        s[groups:, groups:] = self.dense.T @ scaled_dense
+        code.groups_scaled(roots.ctypes.data, self.within.ctypes.data, len(s), p2, s.ctypes.data)
+        return s
 
     def rows(self, design: Design, x_rows: Any, z_rows: FloatArray) -> SplitRows:
         """What multiplies the coefficients, from rows of the columns (m, p) and of Z (m, k) on the user's scale."""
@@ -344,8 +357,6 @@ class EliminatedSolved:
     root : float
         Root of t.
     h : (p1,) array
-    schur : (p2 + k, p2 + k) array
-        F.
     lower : (p2 + k, p2 + k) array
         L.
     right, v : (p,) arrays
@@ -357,7 +368,6 @@ class EliminatedSolved:
     target: int
     root: float
     h: FloatArray
-    schur: FloatArray
     lower: FloatArray
     right: FloatArray
     v: FloatArray
@@ -446,25 +456,32 @@ class EliminatedSolved:
     def sensitivities(self, weight: float) -> list[FloatArray]:
         """Derivatives as those of :meth:`pybayesridge.bands.system.Solved.sensitivities`."""
         system, inverse = self.system, self._inverse()
+        schur = system.within + system.between(1.0 / (system.size * self.h))
         xty = system.xty[:, self.target]
         mean = self.mean
         b = np.concatenate([mean[system.rest], -(mean @ system.on_q)])[:, None]
         of_e = (xty[system.levels] - system.times_rest(b)[:, 0]) / self.h
-        beside = self._beside(xty[system.rest]) - (self.schur @ b)[:, 0]
+        beside = self._beside(xty[system.rest]) - (schur @ b)[:, 0]
         beside -= system.times_eliminated((self.root**2 * xty[system.levels] / self.h)[:, None])[:, 0]
         trace = float((system.size / self.h).sum()) - self._spread(self._covariance(inverse))
         of_eliminated = np.array([[-0.5 * trace + weight * float(of_e @ of_e)]])
         out = [
-            self._of_term(columns, factor, inverse, beside, weight)
+            self._of_term(columns, factor, inverse, beside, weight, schur)
             for columns, factor in zip(system.others.columns, system.with_rest(self.factors), strict=True)
         ]
         out.insert(system.term, of_eliminated)
         return out
 
     def _of_term(
-        self, columns: IntArray, factor: FloatArray, inverse: FloatArray, r: FloatArray, weight: float
+        self,
+        columns: IntArray,
+        factor: FloatArray,
+        inverse: FloatArray,
+        r: FloatArray,
+        weight: float,
+        schur: FloatArray,
     ) -> FloatArray:
-        """The derivative of one of the other terms."""
+        """The derivative of one of the other terms, F being `schur`."""
         q = len(columns)
         flat = columns.ravel()
         if q == 1:
@@ -472,12 +489,12 @@ class EliminatedSolved:
             if t * float(np.diag(self.system.whole)[flat].max()) > SMALL:
                 trace = (flat.size - float(np.diag(inverse)[flat].sum())) / t
                 return np.array([[-0.5 * trace + weight * float(r[flat] @ r[flat])]])
-        half = solve_triangular(self.lower, self._rotated(self.schur[:, flat]), lower=True, check_finite=False)
+        half = solve_triangular(self.lower, self._rotated(schur[:, flat]), lower=True, check_finite=False)
         half = half.reshape(-1, *columns.shape)
         found = np.empty((q, q))
         for i in range(q):
             for j in range(q):
-                p = self.schur[columns[i], columns[j]] - np.einsum("rl,rl->l", half[:, i], half[:, j])
+                p = schur[columns[i], columns[j]] - np.einsum("rl,rl->l", half[:, i], half[:, j])
                 found[i, j] = -0.5 * p.sum() + weight * float(r[columns[i]] @ r[columns[j]])
         return found
 
@@ -574,22 +591,32 @@ class EliminatedSolved:
         return out
 
 
-def sparse_square(table: Any, weight: FloatArray) -> FloatArray:
-    """``table' diag(weight) table`` for a csr matrix and weights of its rows."""
+def is_plain(table: Table) -> bool:
+    """Whether compiled code takes a table: a csr matrix with small numbers of columns, in order."""
+    return bool(sparse.issparse(table) and table.indices.dtype == np.int32 and table.has_canonical_format)
+
+
+def sparse_square(table: Any, weight: FloatArray, size: int | None = None) -> FloatArray:
+    """``table' diag(weight) table`` for a csr matrix and weights of its rows.
+
+    Where there is compiled code, optionally its upper triangle alone, in the first columns of a larger matrix of
+    zeros.
+    """
     code = built()
-    if code is None or table.indices.dtype != np.int32 or not table.has_canonical_format:
+    if code is None or not is_plain(table):
         return np.asarray((table.T @ sparse.csr_matrix(table.multiply(weight[:, None]))).toarray())
-    rows, width = table.shape
+    width = table.shape[1] if size is None else size
     out: FloatArray = np.zeros((width, width))
     arrays = (table.indptr, table.indices, table.data, np.ascontiguousarray(weight))
-    code.groups_square(*(each.ctypes.data for each in arrays), rows, width, out.ctypes.data)
+    places = (each.ctypes.data for each in arrays)
+    code.groups_square(*places, table.shape[0], width, size is None, out.ctypes.data)
     return out
 
 
 def sparse_forms(table: Any, u: FloatArray) -> FloatArray:
     """``c'u c`` for each row c of a csr matrix, u (columns, columns) being symmetric and contiguous."""
     code = built()
-    if code is None or table.indices.dtype != np.int32:
+    if code is None or not is_plain(table):
         return np.asarray(table.multiply(table @ u).sum(axis=1)).ravel()
     rows, width = table.shape
     out: FloatArray = np.empty(rows)

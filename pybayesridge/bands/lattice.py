@@ -177,7 +177,10 @@ def _filled(index: IntArray, values: FloatArray, shape: tuple[int, ...], *, bend
                 near, far = _shifted(table, axis, way), _shifted(table, axis, 2 * way)
                 known = gone & ~np.isnan(near)
                 slope = np.where(np.isnan(far), 0.0, near - far)
-                total[known] += (near + slope + curvature)[known]
+                # Tails are steep on one side and straight on the other: each bends as it has bent before.
+                own = near - 2 * far + _shifted(table, axis, 3 * way)
+                bent = np.where(np.isnan(own), curvature, np.minimum(own, 0.0)) if bend else 0.0
+                total[known] += (near + slope + bent)[known]
                 count += known
         table = np.where(gone & (count > 0), total / np.maximum(count, 1), table)
     return table

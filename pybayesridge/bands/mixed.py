@@ -36,11 +36,14 @@ MOST_COLUMNS = 4_000
 STEPS = (1.1, 0.8, 0.57, 0.4)
 """Distances of the points of the lattices that are tried, in posterior standard deviations."""
 
-FAR_STEPS, EARLY = (1.0, 0.7, 0.5, 0.35), 5.0
+FAR_STEPS, EARLY = (1.3, 1.0, 0.7, 0.5, 0.35), 5.0
 """Distances where each point takes long, and the fall of the log density within which these are found out."""
 
 FINER, FEW = (0.28, 0.2), 2
 """Further ones, along all axes for up to so many variances: near zero densities are less like Gaussians."""
+
+MUCH = 10.0
+"""Errors so many times the tolerance need more than the next finer distance."""
 
 WINDOW = 0.8
 """Standard deviations of windows, in those of the posterior."""
@@ -348,7 +351,9 @@ def _refined(
             rough[:] = True
         rough &= at < ladder.size - 1
         if error > tol and rough.any() and lattice.complete:
-            at, count, found = at + rough, count + len(found), Found()
+            # Where each point takes long, an axis that is much too rough is refined at once.
+            steps = 1 + (costly & (along > MUCH * tol))
+            at, count, found = np.minimum(at + rough * steps, ladder.size - 1), count + len(found), Found()
         elif early:
             early = False
         else:

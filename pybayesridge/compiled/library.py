@@ -28,7 +28,8 @@ FUNCTIONS = (
     ("wide_product", _INT, [_POINTER, _INTEGER, _INTEGER]),
     ("penalty_modes", _INTEGER, [_POINTER, _POINTER, _INTEGER, _DOUBLE, _INTEGER, _POINTER, _POINTER]),
     ("penalty_quadrature", _INTEGER, [_POINTER, _POINTER, _DOUBLE]),
-    ("groups_square", None, [*[_POINTER] * 4, *[_INTEGER] * 2, _POINTER]),
+    ("groups_square", None, [*[_POINTER] * 4, *[_INTEGER] * 3, _POINTER]),
+    ("groups_scaled", None, [*[_POINTER] * 2, *[_INTEGER] * 2, _POINTER]),
     ("groups_forms", None, [*[_POINTER] * 4, *[_INTEGER] * 2, _POINTER]),
     ("tilted_logit", _INTEGER, [_POINTER, _INTEGER, *[_POINTER] * 7]),
 )

@@ -439,13 +439,23 @@ def mixed_groups_left_out(posterior: MixedPosterior, noise: GaussianNoise, targe
         raise LargeGroupError(int(groups.sizes.argmax()), int(groups.sizes.max()))
     rows, root = _rows_in_order(posterior, design, groups)
     q, y, mixing = design.block.q[groups.order], design.y[groups.order, 0], _Mixing(groups)
-    for k, solved in enumerate(posterior.solved(target)):
-        if not nodes.weight[k] > 0:
-            continue
-        residual = y - root * system.centers(nodes.mean[[k]], rows)[0]
-        blocks = partial(_of_node, solved, groups, rows, root, q, residual)
-        mixing.add(np.log(nodes.weight[[k]]), _said(groups, blocks, nodes.rss[[k]], own))
+    matters = np.flatnonzero(nodes.weight > 0)
+    for part in even_parts(matters.size, max(1, ELEMENTS // design.n)):
+        said = []
+        for k in matters[part].tolist():
+            solved = system.at(nodes.factors_at(k), target)
+            residual = y - root * system.centers(nodes.mean[[k]], rows)[0]
+            blocks = partial(_of_node, solved, groups, rows, root, q, residual)
+            said.append(_said(groups, blocks, nodes.rss[[k]], own))
+        mixing.add(np.log(nodes.weight[matters[part]]), _together(said))
     return _on_user_scale(mixing.found(), design, groups)
+
+
+def _together(said: list[_Said]) -> _Said:
+    """What several components say."""
+    return _Said(
+        *(np.concatenate([getattr(each, name) for each in said]) for name in ("left_out", "within", "error"))
+    )
 
 
 def _of_node(
