@@ -178,7 +178,7 @@ SPACES = (20, 60, 100)
 
 EFFECTS = (0.4, 0.08, 0.0)
 
-KNOTS = 10
+KNOTS = 20
 
 
 def from_r(source: str) -> pd.DataFrame | None:
@@ -320,13 +320,13 @@ def curve(formula: str, frame: pd.DataFrame) -> tuple[float, np.ndarray, np.ndar
 def curves(quick: bool) -> Iterator[tuple[str, Any]]:
     """Curves of mcycle and simulated ones: how close to the truth, or to gam, and whether intervals cover."""
     mcycle = from_r("MASS::mcycle")
-    sets = [] if mcycle is None else [("mcycle", "accel", [mcycle], [None], "s(times, k={})", 20)]
+    sets = [] if mcycle is None else [("mcycle", "accel", [mcycle], [None], "s(times, k={})")]
     simulated = [four_curves(np.random.default_rng(seed), 400) for seed in range(2 if quick else 20)]
     sum_of = " + ".join(f"s(x{j}, k={{0}})" for j in range(4))
-    sets.append(("four curves", "y", [each for each, _ in simulated], [mean for _, mean in simulated], sum_of, KNOTS))
-    for name, response, frames, truths, terms, knots in sets:
-        formula = f"{response} ~ {terms.format(knots)}"
-        gam_terms = formula.replace(f"k={knots}", f"k={knots}, bs='cr'")
+    sets.append(("four curves", "y", [each for each, _ in simulated], [mean for _, mean in simulated], sum_of))
+    for name, response, frames, truths, terms in sets:
+        formula = f"{response} ~ {terms.format(KNOTS)}"
+        gam_terms = formula.replace(f"k={KNOTS}", f"k={KNOTS}, bs='cr'")
         others = by_gam(frames, gam_terms) or [{} for _ in frames]
         scores: dict[str, dict[str, list[float]]] = {}
         for frame, truth, other in zip(frames, truths, others, strict=True):
@@ -502,7 +502,7 @@ WORDS = {
         "Successes among trials: `incidence ~ period + (1 | herd)` of cbpp, log odds of the fourth period. Likewise."
     ),
     "smooth curves": (
-        "Smooth curves, cubic regression splines with 20 (mcycle) or 10 knots. gam of mgcv by REML, 95 % intervals "
+        "Smooth curves, cubic regression splines with 20 knots. gam of mgcv by REML, 95 % intervals "
         "with the smoothing parameters as known or with the correction `unconditional = TRUE`. Four curves: 400 "
         "rows, 20 data sets, one curve is none; the error is that of fitted means, coverage that of their intervals. "
         "Of mcycle, whose truth is not known, the error is the difference from ours."

@@ -453,9 +453,8 @@ def mixed_groups_left_out(posterior: MixedPosterior, noise: GaussianNoise, targe
 
 def _together(said: list[_Said]) -> _Said:
     """What several components say."""
-    return _Said(
-        *(np.concatenate([getattr(each, name) for each in said]) for name in ("left_out", "within", "error"))
-    )
+    names = ("left_out", "within", "error")
+    return _Said(*(np.concatenate([getattr(each, name) for each in said]) for name in names))
 
 
 def _of_node(
