@@ -337,7 +337,7 @@ def test_curves_go_on_as_lines_outside_the_data(data):
         "y ~ s(bs(x, df=4))": "not of several columns",
         "y ~ s(poly(x, 2))": "not of several columns",
         "y ~ s(x, k=61)": r"60 distinct values, .* needs at least 61: use k=60 or less",
-        "y ~ s(one)": "use the variable itself",
+        "y ~ s(one)": "the same value in every row",
         "y ~ s(infinite)": "infinite in row 3",
         "y ~ s(x, by=one)": r"'one' is constant, so that the curve is s\(x\)",
         "y ~ s(x, by=C(one))": "'one' has one level",

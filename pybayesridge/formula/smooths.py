@@ -133,6 +133,8 @@ def _signs(values: FloatArray) -> FloatArray:
 def learned(x: FloatArray, k: int, *, centered: bool, counts: FloatArray | None = None) -> dict[str, Any]:
     """What :func:`curve` learns of values (n,), each of which occurs once or as often as `counts` (n,) say."""
     distinct = np.unique(x).size
+    if distinct == 1:
+        raise FormulaError("the variable has the same value in every row, so that there is no curve: leave it out")
     if distinct < k:
         fewer = f"k={distinct} or less" if distinct > 2 else "the variable itself"
         raise FormulaError(

@@ -248,7 +248,10 @@ with_bands <- function(plain, bands, frame, groups = TRUE) {
     most <- bands[[which.max(lengths(lapply(bands, `[[`, "columns")))]]
     stop(
       sprintf(
-        "the %d columns of %d rows would take %.0f GB, most of them those of %s (%d): use groups with fewer levels",
+        paste(
+          "the %d columns of %d rows would take %.0f GB, most of them those of %s (%d): use groups with fewer levels, or fit in",
+          "Python, where such columns are sparse"
+        ),
         count, nrow(frame), nrow(frame) * count * 8 / 1e9, told_band(most), length(most$columns)
       ),
       call. = FALSE

@@ -19,6 +19,9 @@ curve_of <- function(x, count, centered, written) {
     stop(written, ": the variable is infinite in row ", which(is.infinite(x))[1L], call. = FALSE)
   }
   distinct <- length(unique(x))
+  if (distinct == 1L) {
+    stop(written, ": the variable has the same value in every row, so that there is no curve: leave it out", call. = FALSE)
+  }
   if (distinct < count) {
     stop(
       written, ": the variable has ", distinct, " distinct values, and a curve with k = ", count, " needs at least ", count, ": use ",

@@ -94,7 +94,8 @@ test_that("what cannot be meant is an error that says what to write", {
     list(y ~ s(x, k = 2), "a whole number from 3"), list(y ~ s(x, m = 2), "not 'm'"), list(y ~ s(h), "a number, not of text"),
     list(y ~ s(x, by = log(z)), "takes a column"), list(y ~ band(x + z), "I(a + b)"), list(y ~ band(), "has no columns"),
     list(y ~ band(x) + x, "once more in the formula"), list(y ~ band(x, z) + band(z), "in two bands"), list(y ~ (1 | g / g), "twice"),
-    list(y ~ z + s(x, by = z), "z is part of s(x):z"), list(y ~ s(num), "2 distinct values")
+    list(y ~ z + s(x, by = z), "z is part of s(x):z"), list(y ~ s(num), "2 distinct values"),
+    list(y ~ s(I(0 * x)), "the same value in every row")
   )
   for (case in refused) expect_error(bands(case[[1]]), case[[2]], fixed = TRUE, info = deparse1(case[[1]]))
   expect_warning(bands(y ~ s(x, by = h, k = 4)), "all its levels have one height")
