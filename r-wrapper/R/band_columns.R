@@ -244,7 +244,8 @@ band_at <- function(band, frame, groups = TRUE) {
 # (a column for each band).
 with_bands <- function(plain, bands, frame, groups = TRUE) {
   count <- ncol(plain) + sum(lengths(lapply(bands, function(band) c(band$lines, band$columns))))
-  if (nrow(frame) * count > most_elements) {
+  numbers <- as.double(nrow(frame)) * count
+  if (numbers > most_elements) {
     most <- bands[[which.max(lengths(lapply(bands, `[[`, "columns")))]]
     stop(
       sprintf(
@@ -252,7 +253,7 @@ with_bands <- function(plain, bands, frame, groups = TRUE) {
           "the %d columns of %d rows would take %.0f GB, most of them those of %s (%d): use groups with fewer levels, or fit in",
           "Python, where such columns are sparse"
         ),
-        count, nrow(frame), nrow(frame) * count * 8 / 1e9, told_band(most), length(most$columns)
+        count, nrow(frame), numbers * 8 / 1e9, told_band(most), length(most$columns)
       ),
       call. = FALSE
     )

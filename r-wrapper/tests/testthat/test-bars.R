@@ -103,3 +103,8 @@ test_that("what cannot be meant is an error that says what to write", {
   s <- function(x) x^2
   expect_error(split_formula(y ~ s(x), table), "a function s of yours")
 })
+
+test_that("more columns than memory holds are refused before they are made", {
+  many <- data.frame(y = 0, x = rnorm(3e5), g = rep(seq_len(1e4), 30))
+  expect_error(bands(y ~ x + (1 | g), many), "300000 rows would take 24 GB, most of them those of (1 | g) (10000)", fixed = TRUE)
+})
