@@ -4,7 +4,8 @@
 
 Standard errors: many short runs of the sampler on problems whose sets can be summed over, a few of them again and
 again, and many once; each error of a probability, mean or standard deviation is divided by its standard error, and
-the quotients should be standard normal.
+the quotients should be standard normal. Fits with different seeds to data sets in which far larger sets have a part
+of the probability are compared with a run that is ten times as long.
 Calibration:
 hyperparameters, sets, coefficients and responses are drawn from the model, its prior included, and fitted;
 probabilities should be frequencies, and intervals should hold the truth as often as they say. The prior of the noise
@@ -48,6 +49,15 @@ looked at."""
 
 STOPS = ((0.0, 100_000), (0.0, 400_000), (0.02, 10_000_000), (0.05, 10_000_000))
 """The largest standard error and the steps at which runs of the different problems end."""
+
+
+DENSE = {"n": 100, "d": 300, "rho": 0.99, "share": 0.5, "active": 5}
+"""Rows, columns, correlation of neighbouring columns, share of the variance explained, columns that matter."""
+
+QUICK_DENSE = {"n": 40, "d": 50, "rho": 0.99, "share": 0.5, "active": 3}
+
+LONGER = 10
+"""Times the steps of the longest of several fits that the run takes with which they are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +125,69 @@ def short_cases(quick: bool) -> dict[str, Short]:
         "wide (6 rows, 10 columns), all learned": Short(short_problem(6, 10, 0.5), Given(), runs(130), steps),
         "near copies, all learned, stopped at 0.02": Short(copies, Given(), runs(40), 10_000_000, 0.02),
     }
+
+
+def dense_problem(seed: int, *, n: int, d: int, rho: float, share: float, active: int) -> Problem:
+    """AR(1) columns of which few explain a share of the variance of the response."""
+    rng = np.random.default_rng([seed, n, d])
+    x = autoregressive(n, d, rho, rng)
+    coef = np.zeros(d)
+    coef[rng.choice(d, active, replace=False)] = rng.choice([-1.0, 1.0], active)
+    signal = x @ coef
+    y = signal + signal.std() * np.sqrt(1 / share - 1) * rng.standard_normal(n)
+    return problem_of_rows(x, y - y.mean(), nu=n - 1)
+
+
+def seeds_and_long_run(problem: Problem, seeds: int) -> dict[str, Any]:
+    """Fits with different seeds, and their differences from each other and from a far longer run, in errors."""
+    fits, seconds = [], []
+    for seed in range(seeds):
+        start = time.process_time()
+        fits.append(fit_exact(problem, Given(), rng=seed))
+        seconds.append(time.process_time() - start)
+    steps = LONGER * max(fit.n_iter for fit in fits)
+    long = fit_exact(problem, Given(), rng=seeds, mcse=0.0, maxiter=steps)
+    size, size_se = (np.array([of(fit) for fit in [*fits, long]]) for of in (expected_size, size_error))
+    # The last one is the long run.
+    apart = (size[:, None] - size) / np.hypot(size_se[:, None], size_se)
+    z = [(fit.unit_prob - long.unit_prob) / np.hypot(fit.unit_se, long.unit_se) for fit in fits]
+    return {
+        "seeds": seeds,
+        "steps": [fit.n_iter for fit in fits],
+        "long_steps": long.n_iter,
+        "converged": sum(fit.converged for fit in fits),
+        "seconds": seconds,
+        "size": size[:-1].tolist(),
+        "size_se": size_se[:-1].tolist(),
+        "long_size": [float(size[-1]), float(size_se[-1])],
+        "size_apart": float(np.abs(apart[:-1, :-1]).max()),
+        "size_off": apart[:-1, -1].tolist(),
+        "prob_off": tails(np.array(z)),
+        "largest_gap": float(max(np.abs(fit.unit_prob - long.unit_prob).max() for fit in fits)),
+    }
+
+
+def expected_size(fit: Exact) -> float:
+    """Posterior mean of the number of columns in."""
+    return float(fit.expected_size)
+
+
+def size_error(fit: Exact) -> float:
+    """Its standard error."""
+    assert fit.errors is not None
+    return fit.errors.size
+
+
+def seeds_of_dense_sets(quick: bool, seconds: float) -> list[dict[str, Any]]:
+    """Several data sets, or as many as there is processor time for."""
+    start, out = time.process_time(), []
+    for number in range(1 if quick else 4):
+        problem = dense_problem(number, **(QUICK_DENSE if quick else DENSE))
+        out.append(seeds_and_long_run(problem, 3 if quick else 10))
+        print(out[-1], file=sys.stderr, flush=True)
+        if time.process_time() - start > seconds:
+            break
+    return out
 
 
 def small_problem(number: int) -> Short:
@@ -390,15 +463,17 @@ def bins(prob: np.ndarray, inside: np.ndarray) -> list[dict[str, float]]:
     return out
 
 
-PARTS = ("errors", "problems", *settings(False))
+PARTS = ("errors", "problems", "seeds", *settings(False))
 
 
-def measure(part: str, quick: bool, seconds: float) -> dict[str, Any]:
+def measure(part: str, quick: bool, seconds: float) -> Any:
     """One part."""
     if part == "errors":
         return standard_errors(quick, seconds)
     if part == "problems":
         return errors_of_problems(quick, seconds)
+    if part == "seeds":
+        return seeds_of_dense_sets(quick, seconds)
     return calibration(settings(quick)[part], part, seconds)
 
 
