@@ -41,7 +41,6 @@ from pybayesridge.results.export_generalized import (
     sites_posterior,
 )
 from pybayesridge.results.facts import values_of
-from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.posterior import RidgePosterior
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ def _ridge_posterior(results: BayesRidgeResults, without: Collection[str]) -> di
     spectrum, mixture, design = posterior.spectrum, posterior.mixture, posterior.design
     unit = 2 * float(np.log(spectrum.top))
     right, outside = _right_vectors(posterior, by_rows="right" in without)
-    ends = hyper.ends_of_log_t2(mixture)
+    ends = results.penalty.ends()
     out = {
         **_design_values(results, design),
         "weight": mixture.weight,

@@ -15,7 +15,7 @@ from pybayesridge.results.estimates import LinearEstimates
 from pybayesridge.results.labelled import Labelled, per_row, per_target
 from pybayesridge.ridge.fit import RidgeFit
 from pybayesridge.ridge.likelihood import GaussianNoise
-from pybayesridge.ridge.penalty import HYPERPARAMETERS, Penalty
+from pybayesridge.ridge.penalty import HYPERPARAMETERS, FittedPenalty
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -83,10 +83,10 @@ class RidgeEstimates(LinearEstimates):
         return GaussianNoise(self.model.known_sigma2, self.dof)
 
     @property
-    def penalty(self) -> Penalty:
+    def penalty(self) -> FittedPenalty:
         """The posterior of the penalty, in the numerics' own units."""
         prior = self.model.prior_of_tau2
-        return Penalty(self.posterior.design, self.ridge_fit, prior, self.noise, self.parameterization)
+        return FittedPenalty(self.posterior.design, self.ridge_fit, prior, self.noise, self.parameterization)
 
     @per_target
     def log_marginal(self) -> float | FloatArray:

@@ -17,8 +17,6 @@ from pybayesridge.late import Late
 from pybayesridge.posterior.laws import Ask, total_moments
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.ridge.fit import FitOptions
-from pybayesridge.ridge.many import fit_targets
-from pybayesridge.ridge.methods import METHODS
 from pybayesridge.ridge.prior import BetaPrime
 
 if TYPE_CHECKING:
@@ -133,10 +131,10 @@ def _ridge(res: RidgeEstimates, factor: float) -> Answers:
         raise ValueError(NO_ROW_SPACE.format(what="another fit"))
     entry, lam, design = res.method_entry, None, res.posterior.design
     if not entry.uses_prior:
-        entry, lam = METHODS["fixed"], np.atleast_1d(res.arrays.lambda_) * factor
+        entry, lam = res.model.methods["fixed"], np.atleast_1d(res.arrays.lambda_) * factor
     options = FitOptions(tol=res.tol, maxiter=res.maxiter, lam=lam, parameterization=res.parameterization)
     prior = _power(res.model.prior_of_tau2, factor)
-    fit = fit_targets(entry.fit, design, res.ridge_fit.spectrum, prior, res.noise, options)
+    fit = res.penalty.fitted_under(prior, entry, options)
     if not fit.converged.all():
         warnings.warn(f"the fit with {factor:g} times the prior has not converged", ConvergenceWarning, stacklevel=5)
     other = copy.copy(res)

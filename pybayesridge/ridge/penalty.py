@@ -12,10 +12,11 @@ from pybayesridge.design.design import Design
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.density import information, is_proper, log_likelihood, log_marginal
 from pybayesridge.ridge.explained import explained_share
-from pybayesridge.ridge.fit import Parameterization, RidgeFit, penalty_model
+from pybayesridge.ridge.fit import FitOptions, Parameterization, RidgeFit, penalty_model
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.loocv import loo_curve, loo_residuals
-from pybayesridge.ridge.many import count_modes, log_integral_of
+from pybayesridge.ridge.many import count_modes, fit_targets, log_integral_of
+from pybayesridge.ridge.methods import RidgeMethod
 from pybayesridge.ridge.mixture import effective_directions
 from pybayesridge.ridge.path import coefficient_path, path_points
 from pybayesridge.ridge.prior import BetaPrime, log_density_of_log
@@ -27,7 +28,7 @@ HYPERPARAMETERS = ["lambda", "tau2", "sigma2", "df_model"]
 
 
 @dataclass(frozen=True, slots=True)
-class Penalty:
+class FittedPenalty:
     """The penalty of a fit under a prior, in the numerics' own units.
 
     Attributes
@@ -50,6 +51,14 @@ class Penalty:
     def model(self) -> PenaltyModel:
         """The prior and the likelihood that it meets, in rotated units."""
         return penalty_model(self.design, self.fit.spectrum, self.prior, self.noise, self.parameterization)
+
+    def ends(self) -> FloatArray:
+        """Ends of the distribution functions of log t2, and numbers of points, (q, 3)."""
+        return hyper.ends_of_log_t2(self.fit.mixture)
+
+    def fitted_under(self, prior: BetaPrime, method: RidgeMethod, options: FitOptions) -> RidgeFit:
+        """The fit of a method to the same data under another prior."""
+        return fit_targets(method.fit, self.design, self.fit.spectrum, prior, self.noise, options)
 
     def has_posterior(self, target: int) -> bool:
         """Whether the penalty has a proper posterior that the data say something about."""
