@@ -16,8 +16,7 @@ from pybayesridge.design.design import NOTHING_LEFT, Design
 from pybayesridge.design.unpenalized import Unpenalized
 from pybayesridge.linalg.scale import common_scale, constant_columns
 from pybayesridge.moments.blocks import BlockMoments
-from pybayesridge.moments.checks import check_definite
-from pybayesridge.moments.moments import Moments
+from pybayesridge.moments.moments import Moments, check_definite
 from pybayesridge.text import listed
 
 NOISE = 1e-13

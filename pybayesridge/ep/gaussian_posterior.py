@@ -7,12 +7,12 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.model.result import EPResult
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection
-from pybayesridge.posterior.coefficients import Alone
+from pybayesridge.posterior.coefficients import Alone, MarginalsAlone
 from pybayesridge.posterior.laws import Joint
 from pybayesridge.quantile_tables import NO_ROW_SPACE, QuantileTable, check_tails
 
@@ -23,7 +23,7 @@ POINTS = 241
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionMarginals:
+class SelectionMarginals(MarginalsAlone):
     """The marginals of :class:`SelectionPosterior` for single coefficients, without rows, cross-products and sites.
 
     Attributes
@@ -127,22 +127,6 @@ class SelectionMarginals:
     def starting_point(self, columns: list[str]) -> NoReturn:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="a fit that starts where these results are"))
-
-    def covariance(self, target: int = 0) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="a covariance"))
-
-    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
-
-    def draw(self, size: int, rng: np.random.Generator, *, by_gibbs: bool) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="a draw"))
-
-    def without_rows(self) -> SelectionMarginals:
-        """The same."""
-        return self
 
 
 def _without_sites(selection: Selection) -> Selection:

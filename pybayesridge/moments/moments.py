@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from pybayesridge._types import ArrayLike, FloatArray, IntArray, Names, PathOrFile, TableLike
 from pybayesridge.data.arrays import NamedColumns
@@ -15,7 +16,7 @@ from pybayesridge.moments.files import ARRAYS, named, read_moments, write_moment
 from pybayesridge.moments.rows import sums_of_rows
 from pybayesridge.moments.summary import moments_of_summary
 from pybayesridge.recipes import Call, call_of
-from pybayesridge.text import listed, repeated
+from pybayesridge.text import listed, number, repeated
 
 Columns: TypeAlias = "TableLike | NamedColumns"
 
@@ -415,7 +416,7 @@ def _check_entries(moments: Moments) -> None:
                 f"{field} has a negative sum of squares for {what}(s) {listed(np.array(names)[bad].tolist())}: a "
                 "variance cannot be negative"
             )
-    size = sizes(np.diag(moments.xx))
+    size = _sizes(np.diag(moments.xx))
     gap = np.abs(moments.xx - moments.xx.T) / size / size[:, None]
     if gap.max(initial=0.0) > ROUNDED:
         i, j = np.unravel_index(int(gap.argmax()), gap.shape)
@@ -425,7 +426,40 @@ def _check_entries(moments: Moments) -> None:
         )
 
 
-def sizes(squares: FloatArray) -> FloatArray:
+def check_definite(moments: Moments) -> None:
+    """Refuse cross-products by which a combination of columns has a negative variance, or explains more than all.
+
+    Raises
+    ------
+    ValueError
+        Naming columns or the target.
+    """
+    names = np.array(moments.columns, dtype=object)
+    size, unit = _sizes(np.diag(moments.xx)), _sizes(moments.yy)
+    r = moments.xx / size / size[:, None]
+    marginal = moments.xy / size[:, None] / unit
+    try:
+        root = cholesky(r + ROUNDED * np.eye(len(r)), lower=True, check_finite=False)
+    except LinAlgError:
+        values, vectors = eigh(r, check_finite=False)
+        worst = np.argsort(-np.abs(vectors[:, 0]))[:3]
+        raise ValueError(
+            f"xx is not that of any rows: a combination of columns has a negative variance (eigenvalue "
+            f"{number(values[0], 3)} of their correlations), most of all of {listed(names[worst].tolist())}; compute "
+            "all entries from the same rows"
+        ) from None
+    half = solve_triangular(root, marginal, lower=True, check_finite=False)
+    share = (half**2).sum(axis=0)
+    if share.max(initial=0.0) > 1 + ROUNDED:
+        at = int(share.argmax())
+        percent = number(100 * share[at])
+        raise ValueError(
+            f"xx, xy and yy are not those of any rows: together the columns would explain {percent} % of "
+            f"the variation of {moments.targets[at]!r}; compute all of them from the same rows"
+        )
+
+
+def _sizes(squares: FloatArray) -> FloatArray:
     """Roots of sums of squares, 1 for those that are not positive."""
     out: FloatArray = np.sqrt(np.where(squares > 0, squares, 1.0))
     return out

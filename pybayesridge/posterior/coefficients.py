@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.posterior.laws import Answer, Ask, RowLaw, unknown
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 
@@ -101,6 +101,28 @@ class Coefficients:
         z_rows[np.flatnonzero(of_z), which[of_z]] = 1.0
         x_rows[np.flatnonzero(~of_z), which[~of_z] - k] = 1.0
         return x_rows, z_rows
+
+
+class MarginalsAlone:
+    """What posteriors without the space of the rows do not answer; a base of theirs."""
+
+    __slots__ = ()
+
+    def covariance(self, target: int = 0) -> NoReturn:
+        """Not here."""
+        raise ValueError(NO_ROW_SPACE.format(what="a covariance"))
+
+    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> NoReturn:
+        """Not here."""
+        raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
+
+    def draw(self, *given: Any, **options: Any) -> NoReturn:
+        """Not here."""
+        raise ValueError(NO_ROW_SPACE.format(what="a draw"))
+
+    def without_rows(self) -> Self:
+        """The same."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import FloatArray
 from pybayesridge.design.design import Design
-from pybayesridge.posterior.coefficients import Alone
+from pybayesridge.posterior.coefficients import Alone, MarginalsAlone
 from pybayesridge.posterior.laws import Joint
-from pybayesridge.quantile_tables import NO_ROW_SPACE, QuantileTable, check_tails
+from pybayesridge.quantile_tables import QuantileTable, check_tails
 from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.spectrum import Spectrum
 
 
 @dataclass(frozen=True, slots=True)
-class RidgeMarginals:
+class RidgeMarginals(MarginalsAlone):
     """The marginals of :class:`RidgePosterior` for single coefficients, without singular vectors and cross-products.
 
     Attributes
@@ -86,15 +86,3 @@ class RidgeMarginals:
             sd=(self.sd[0][:, which], self.sd[1][:, which]),
             tables=(self.tables[0].of_targets(which), self.tables[1].of_targets(which)),
         )
-
-    def covariance(self, target: int = 0) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="a covariance"))
-
-    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
-
-    def without_rows(self) -> RidgeMarginals:
-        """The same."""
-        return self

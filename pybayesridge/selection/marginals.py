@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.posterior import StartingPoint
-from pybayesridge.posterior.coefficients import Alone
+from pybayesridge.posterior.coefficients import Alone, MarginalsAlone
 from pybayesridge.posterior.laws import Joint
 from pybayesridge.posterior.quantiles import within_slab
-from pybayesridge.quantile_tables import NO_ROW_SPACE, MonotoneTable, check_tails
+from pybayesridge.quantile_tables import MonotoneTable, check_tails
 from pybayesridge.selection.credible import CredibleSet
 from pybayesridge.selection.hyperparameters import Interval, Sets, shares, variances
 from pybayesridge.selection.methods import ExactSelection
@@ -77,7 +77,7 @@ class HyperTable:
 
 
 @dataclass(frozen=True, slots=True)
-class ExactMarginals:
+class ExactMarginals(MarginalsAlone):
     """The marginals of :class:`ExactPosterior` for single coefficients, and the probabilities of sets of columns.
 
     Without rows, cross-products and what the coefficients are given a set.
@@ -214,22 +214,6 @@ class ExactMarginals:
     def starting_point(self, columns: list[str]) -> StartingPoint:
         """Where a fit by expectation propagation can start: the posterior means of the hyperparameters."""
         return StartingPoint.without_sites(self.design, self.selection.hyper, columns)
-
-    def covariance(self, target: int = 0) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="a covariance"))
-
-    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
-
-    def draw(self, size: int, rng: np.random.Generator, *, by_gibbs: bool) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="a draw"))
-
-    def without_rows(self) -> ExactMarginals:
-        """The same."""
-        return self
 
 
 def _check_sets(posterior: Any) -> None:
