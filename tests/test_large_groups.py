@@ -322,3 +322,13 @@ def test_products_of_a_table_with_columns_in_disorder():
     assert not table.has_sorted_indices
     rows = table.toarray()
     np.testing.assert_array_equal(rows.T @ rows, eliminated.sparse_square(table, np.ones(2)))
+
+
+@pytest.mark.parametrize("many", [10, 10_000])
+def test_penalties_that_are_too_far_apart(many, monkeypatch):
+    monkeypatch.setattr(of_formula, "MANY_LEVELS", many)
+    frame = ratings(4).assign(x=lambda each: 1e8 * (each["x"] - 1e3))
+    model = BayesRidge.from_formula("y ~ x + (1 | s) + (0 + x | d)", frame, unpenalized="fixed")
+    with pytest.raises(ValueError, match=r"band 's' has less than 1e-12 times the prior variance of band 'x\|d'"):
+        model.fit("fixed", lam={"s": 2.0, "x|d": 3.0})
+    assert model.fit("fixed", lam={"s": 2.0, "x|d": 3e16}).bse.gt(0).all()

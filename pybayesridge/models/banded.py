@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from pybayesridge.bands.fit import MOST_BANDS, MOST_TARGETS, ORDERS, ExactFitErr
 from pybayesridge.bands.methods import BandMethod, BandOptions
 from pybayesridge.bands.mixed import MOST_COLUMNS, MOST_SAMPLED
 from pybayesridge.bands.mixed_problem import MixedProblem, with_columns
-from pybayesridge.bands.problem import BandProblem, EmptyBandError
+from pybayesridge.bands.problem import LEAST_SHARE, BandProblem, EmptyBandError
 from pybayesridge.data.bands import Bands
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.bands import BandRidgeResults
@@ -54,6 +54,9 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
     _, problem = model.prepare(lambda design, products: made(design, products, bands))
     # What the bands are made of is as large as X'X for each of them, and takes one pass to make again.
     model.prepared = None
+    if chosen.log_variance is not None:
+        size = problem.terms.size if isinstance(problem, MixedProblem) else problem.size
+        _check_given(chosen.log_variance + np.log(size), bands.names)
     if bands.sets and entry.uses_prior:
         check_far(problem, bands)
     try:
@@ -84,6 +87,18 @@ def _problem(design: Any, products: Any, bands: Bands) -> BandProblem:
         return BandProblem.of(design, products, of_column, bands.own_scale[design.columns])
     except EmptyBandError as error:
         raise ValueError(f"no column of band {bands.names[error.band]!r} varies: leave the band out") from None
+
+
+def _check_given(log_total: FloatArray, names: Sequence[str]) -> None:
+    """Refuse given variances, as logs of the totals of the bands (K,), that are too far apart to compute with."""
+    least, most = int(log_total.argmin()), int(log_total.argmax())
+    if log_total[most] - log_total[least] > -np.log(LEAST_SHARE):
+        raise ValueError(
+            f"with these penalties band {names[least]!r} has less than {LEAST_SHARE:g} times the prior variance of "
+            f"band {names[most]!r}, in units of the fit, which is too little to compute with: leave "
+            f"{names[least]!r} out, name the columns of {names[most]!r} in `unpenalized`, or give a penalty in the "
+            "units of the columns"
+        )
 
 
 def check_correlated(model: BayesRidge, entry: BandMethod | BandSitesMethod) -> None:
