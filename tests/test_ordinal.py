@@ -289,3 +289,5 @@ def test_what_there_is_not(fitted):
     sklearn = importlib.import_module("pybayesridge.sklearn")
     with pytest.raises(ValueError, match="family='ordinal' has no estimator here"):
         sklearn.BayesRidgeRegressor(family="ordinal").fit(DATA[["a", "b"]], DATA["code"])
+    with pytest.raises(ValueError, match="family='beta-binomial' has no estimator here"):
+        sklearn.BayesRidgeRegressor(family="beta-binomial").fit(DATA[["a", "b"]], DATA["code"])

@@ -99,8 +99,8 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         :class:`pybayesridge.BayesRidge`. The methods are then ``"exact"``, ``"em"``, ``"reml"`` and ``"fixed"``.
     sigma2 : float, optional
         The noise variance where it is known.
-    family : {"gaussian", "poisson"}, default "gaussian"
-        The distribution of the response. With ``"poisson"`` y are counts and ``predict`` gives expected counts
+    family : {"gaussian", "poisson", "negative-binomial"}, default "gaussian"
+        The distribution of the response. With the latter two y are counts and ``predict`` gives expected counts
         (posterior medians); for exposures use :class:`pybayesridge.BayesRidge`. For yes/no responses use
         :class:`BayesRidgeClassifier`.
     unpenalized : names or positions, optional
@@ -130,7 +130,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     tau2_ : float or (q,) array
         ``1 / lambda_``. Not with `bands`, whose variances ``result_.variance_components()`` has.
     sigma2_ : float or (q,) array
-        Noise variance. Not with ``family="poisson"``.
+        Noise variance. Not of counts.
     result_ : BayesRidgeResults
         Intervals, summaries, draws; it refers to the data, which ``result_.remove_data()`` drops before pickling.
     n_iter_ : int
@@ -141,7 +141,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     Notes
     -----
     `sample_weight` are precision weights: only their ratios matter, and a weight of 2 is a noise variance half as
-    large, not a row twice. (Rows repeated are more data, and shrink less.) With ``family="poisson"`` they are
+    large, not a row twice. (Rows repeated are more data, and shrink less.) For counts they are
     frequency weights: a row of weight 2 is that row twice. Rows of weight 0 are left out.
 
     A degenerate fit (no signal, no noise) warns with :class:`pybayesridge.DegenerateFitWarning`.
@@ -225,7 +225,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         family = class_of(named_family(self.family)[0])
         if family is not None and family.has_classes and not family.is_linear:
             raise ValueError(f"family={family.name!r} is for yes/no responses: use BayesRidgeClassifier")
-        if family is not None and family.has_cuts:
+        if family is not None and (family.has_cuts or family.per_row == "trials"):
             raise ValueError(f"family={family.name!r} has no estimator here: use pybayesridge.BayesRidge")
         checked = validate_data(
             self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, y_numeric=True, ensure_min_samples=2
