@@ -14,7 +14,7 @@ from pybayesridge.bands.mixed import MixedFit
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandPosterior
-from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results.gaussian_estimates import GaussianEstimates
 from pybayesridge.results.labelled import Labelled, per_row, per_target
 from pybayesridge.results.variance_components import VarianceComponents
 from pybayesridge.ridge.density import log_marginal
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
 
 
-class BandEstimates(VarianceComponents):
+class BandEstimates(VarianceComponents, GaussianEstimates):
     """Estimates of a ridge with a penalty for each band of columns.
 
     Attributes
@@ -59,17 +59,6 @@ class BandEstimates(VarianceComponents):
         """Effective degrees of freedom: the trace of the hat matrix, excluding the constant (as in statsmodels)."""
         return self._per_target(self.band_fit.df + (self.posterior.design.block.k - self.model.k_constant))
 
-    @per_target
-    def df_resid(self) -> float | FloatArray:
-        """Residual degrees of freedom: rows minus effective degrees of freedom, including the constant."""
-        out: float | FloatArray = self.nobs - self.arrays.df_model - self.model.k_constant
-        return out
-
-    @property
-    def can_fit_anything(self) -> bool:
-        """Whether there are so many columns that the in-sample R-squared says nothing."""
-        return self.posterior.design.p >= self.posterior.design.nu
-
     @property
     def precision_loss(self) -> float:
         """Relative error, about, that rounding errors have left in the fit."""
@@ -99,30 +88,6 @@ class BandEstimates(VarianceComponents):
     def _made_grid(self, i: int) -> VarianceGrid | MixedGrid:
         return self.band_fit.grid(self.noise, i)
 
-    def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series | pd.DataFrame:
-        """Posterior mean, median and interval of the share of variance that the penalised columns explain.
-
-        That of all bands together, as of a ridge with one penalty: with g their fitted part (the unpenalised columns
-        projected out) and n rows it is ``|g|^2 / (|g|^2 + n sigma2)``.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the (equal-tailed) interval.
-        rng : numpy.random.Generator, int or None
-            The posterior is that of 4,000 to 20,000 draws; by default they are the same at each call.
-
-        Returns
-        -------
-        Series or DataFrame
-            mean, median, lower, upper; a row for each target where there are several.
-        """
-        check_alpha(alpha)
-        targets = self.model.data.targets
-        rows = [self.explained_variance_of(i, alpha, rng) for i in range(len(targets))]
-        out = pd.DataFrame(rows, index=targets, columns=["mean", "median", "lower", "upper"])
-        return out.iloc[0].rename("explained_variance") if self.model.one_target else out
-
     def explained_variance_of(self, i: int, alpha: float, rng: RandomLike = 0) -> FloatArray:
         """Mean, median and interval for one target, whose draws are the same whatever the others are."""
         share = self.band_fit.explained(self.noise, i, np.random.default_rng(rng))
@@ -142,18 +107,10 @@ class BandEstimates(VarianceComponents):
     @per_target
     def loo_mse(self) -> float | FloatArray:
         """Leave-one-out mean squared error, weighted if the fit has weights."""
-        residuals = self.arrays.loo_residuals.reshape(int(self.nobs), -1)
-        return self._per_target(np.average(residuals**2, axis=0, weights=self.model.weights))
+        return self._per_target(self._loo_mse(self.arrays.loo_residuals.reshape(int(self.nobs), -1)))
 
     @per_target
     def loo_rsquared(self) -> float | FloatArray:
         """Leave-one-out R-squared: 1 minus the ratio of `loo_mse` to the error of the mean of the other rows."""
         residuals = self.arrays.loo_residuals.reshape(int(self.nobs), -1)
-        y, w = self.model.endog.reshape(residuals.shape), self.model.weights
-        weight = np.ones(len(y)) if w is None else w
-        total = weight.sum()
-        base = y
-        if self.model.k_constant and len(y) > 1:
-            base = (y - weight @ y / total) * (total / (total - weight))[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self._per_target(1.0 - (weight @ residuals**2) / (weight @ base**2))
+        return self._per_target(self._loo_rsquared(slice(None), residuals))

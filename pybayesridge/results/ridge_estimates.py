@@ -11,7 +11,7 @@ import pandas as pd
 
 from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.results.arguments import check_alpha
-from pybayesridge.results.estimates import LinearEstimates
+from pybayesridge.results.gaussian_estimates import GaussianEstimates
 from pybayesridge.results.labelled import Labelled, per_row, per_target
 from pybayesridge.ridge.fit import RidgeFit
 from pybayesridge.ridge.likelihood import GaussianNoise
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
 
 
-class RidgeEstimates(LinearEstimates):
+class RidgeEstimates(GaussianEstimates):
     """Estimates of a ridge of Gaussian responses: the penalty, the noise, and rows predicted from the others.
 
     Attributes
@@ -151,47 +151,6 @@ class RidgeEstimates(LinearEstimates):
         """Posterior means of lambda, tau2, sigma2 and the effective degrees of freedom, (4, q)."""
         return np.vstack([self.penalty.means(), np.atleast_1d(self.arrays.df_model)])
 
-    def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series | pd.DataFrame:
-        """Posterior mean, median and interval of the share of variance that the penalised columns explain.
-
-        With g the fitted part of the penalised columns (the unpenalised ones projected out) and n rows the share is
-        ``|g|^2 / (|g|^2 + n sigma2)`` (weighted where the rows are). Unlike ``rsquared`` it has a posterior, in which
-        the coefficients and the noise vary, and with ``"exact"`` the penalty as well: where there is no signal its
-        interval reaches 0. With the other methods it is conditional on what they fix. NaN where the unpenalised
-        columns fit the response exactly.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the (equal-tailed) interval.
-        rng : numpy.random.Generator, int or None
-            The posterior is that of 4,000 to 20,000 draws; by default they are the same at each call. The standard
-            error of the probability at a 2.5 % quantile is at most 0.0025.
-
-        Returns
-        -------
-        Series or DataFrame
-            mean, median, lower, upper; a row for each target where there are several.
-
-        References
-        ----------
-        Gelman, Goodrich, Gabry & Vehtari (2019). R-squared for Bayesian regression models. The American Statistician.
-
-        Examples
-        --------
-        >>> import statsmodels.api as sm
-        >>> from pybayesridge import BayesRidge
-        >>> longley = sm.datasets.longley.load_pandas().data
-        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit("exact")
-        >>> bool(res.explained_variance()["lower"] > 0.9)
-        True
-        """
-        check_alpha(alpha)
-        targets = self.model.data.targets
-        rows = [self.explained_variance_of(i, alpha, rng) for i in range(len(targets))]
-        out = pd.DataFrame(rows, index=targets, columns=["mean", "median", "lower", "upper"])
-        return out.iloc[0].rename("explained_variance") if self.model.one_target else out
-
     def explained_variance_of(self, i: int, alpha: float, rng: RandomLike = 0) -> FloatArray:
         """Mean, median and interval for one target, whose draws are the same whatever the others are."""
         known = self._explained.get((i, alpha, rng)) if isinstance(rng, int) else None
@@ -212,17 +171,6 @@ class RidgeEstimates(LinearEstimates):
     def df_model(self) -> float | FloatArray:
         """Effective degrees of freedom: the trace of the hat matrix, excluding the constant (as in statsmodels)."""
         return self._per_target(self.penalty.effective_df() + (self.posterior.design.block.k - self.model.k_constant))
-
-    @per_target
-    def df_resid(self) -> float | FloatArray:
-        """Residual degrees of freedom: rows minus effective degrees of freedom, including the constant."""
-        out: float | FloatArray = self.nobs - self.arrays.df_model - self.model.k_constant
-        return out
-
-    @property
-    def can_fit_anything(self) -> bool:
-        """Whether there are so many columns that the in-sample R-squared says nothing."""
-        return self.posterior.design.p >= self.posterior.design.nu
 
     @per_target
     def n_modes(self) -> int | IntArray:
@@ -254,12 +202,6 @@ class RidgeEstimates(LinearEstimates):
         out = np.concatenate([self._loo_mse(residuals) for _, residuals in self._loo_residuals_by_parts()])
         return self._per_target(out)
 
-    def _loo_mse(self, residuals: FloatArray) -> FloatArray:
-        size = np.abs(residuals).max(axis=0, initial=0.0)
-        unit = np.where(size > 0, size, 1.0)
-        out: FloatArray = np.average((residuals / unit) ** 2, axis=0, weights=self.model.weights) * unit**2
-        return out
-
     def _loo_residuals_by_parts(self) -> Iterator[tuple[slice, FloatArray]]:
         """Yield :attr:`loo_residuals` of consecutive targets, (n, some); of very many they are not kept."""
         if self.model.endog is None:
@@ -281,19 +223,6 @@ class RidgeEstimates(LinearEstimates):
         """
         found = [self._loo_rsquared(part, residuals) for part, residuals in self._loo_residuals_by_parts()]
         return self._per_target(np.concatenate(found))
-
-    def _loo_rsquared(self, part: slice, residuals: FloatArray) -> FloatArray:
-        y, w = self.model.endog.reshape(len(residuals), -1)[:, part], self.model.weights
-        weight = np.ones(len(y)) if w is None else w
-        total = weight.sum()
-        base = y
-        if self.model.k_constant and len(y) > 1:
-            base = (y - weight @ y / total) * (total / (total - weight))[:, None]
-        unit = np.abs(base).max(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = (weight @ (residuals / unit) ** 2) / (weight @ (base / unit) ** 2)
-        out: FloatArray = 1.0 - share
-        return out
 
     @cached_property
     def precision_loss(self) -> float:
