@@ -180,6 +180,9 @@ EFFECTS = (0.4, 0.08, 0.0)
 
 KNOTS = 20
 
+CURVES, SETS = 10, 5
+"""Data sets of sums of four curves, and of feature spaces."""
+
 
 def from_r(source: str) -> pd.DataFrame | None:
     """A data set of an R package; None where it is not there."""
@@ -321,7 +324,7 @@ def curves(quick: bool) -> Iterator[tuple[str, Any]]:
     """Curves of mcycle and simulated ones: how close to the truth, or to gam, and whether intervals cover."""
     mcycle = from_r("MASS::mcycle")
     sets = [] if mcycle is None else [("mcycle", "accel", [mcycle], [None], "s(times, k={})")]
-    simulated = [four_curves(np.random.default_rng(seed), 400) for seed in range(2 if quick else 20)]
+    simulated = [four_curves(np.random.default_rng(seed), 400) for seed in range(2 if quick else CURVES)]
     sum_of = " + ".join(f"s(x{j}, k={{0}})" for j in range(4))
     sets.append(("four curves", "y", [each for each, _ in simulated], [mean for _, mean in simulated], sum_of))
     for name, response, frames, truths, terms in sets:
@@ -391,7 +394,7 @@ def spaces(quick: bool) -> Iterator[tuple[str, Any]]:
     """Three feature spaces and one response."""
 
     def sets() -> Iterator[tuple[np.ndarray, ...]]:
-        for seed in range(3 if quick else 8):
+        for seed in range(2 if quick else SETS):
             rng = np.random.default_rng(seed)
             b = np.concatenate([s * rng.normal(size=p) for s, p in zip(EFFECTS, SPACES, strict=True)])
             x, new = rng.normal(size=(200, b.size)), rng.normal(size=(2000, b.size))
@@ -504,11 +507,11 @@ WORDS = {
     "smooth curves": (
         "Smooth curves, cubic regression splines with 20 knots. gam of mgcv by REML, 95 % intervals "
         "with the smoothing parameters as known or with the correction `unconditional = TRUE`. Four curves: 400 "
-        "rows, 20 data sets, one curve is none; the error is that of fitted means, coverage that of their intervals. "
-        "Of mcycle, whose truth is not known, the error is the difference from ours."
+        f"rows, {CURVES} data sets, one curve is none; the error is that of fitted means, coverage that of their "
+        "intervals. Of mcycle, whose truth is not known, the error is the difference from ours."
     ),
     "feature spaces": (
-        f"Feature spaces of {', '.join(map(str, SPACES))} columns, the last of noise; 200 rows, 8 data sets. "
+        f"Feature spaces of {', '.join(map(str, SPACES))} columns, the last of noise; 200 rows, {SETS} sets. "
         "R-squared of 2,000 new rows. GroupRidgeCV of himalaya: random search, five folds."
     ),
     "many responses": (
