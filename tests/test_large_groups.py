@@ -332,3 +332,10 @@ def test_penalties_that_are_too_far_apart(many, monkeypatch):
     with pytest.raises(ValueError, match=r"band 's' has less than 1e-12 times the prior variance of band 'x\|d'"):
         model.fit("fixed", lam={"s": 2.0, "x|d": 3.0})
     assert model.fit("fixed", lam={"s": 2.0, "x|d": 3e16}).bse.gt(0).all()
+
+
+def test_plain_factors_beside_that_take_too_much_memory_are_refused(few, monkeypatch):
+    monkeypatch.setattr(of_formula, "MOST_ELEMENTS", 3_000)
+    with pytest.raises(ValueError, match=r"the 14 columns of 300 rows that are of no group .* \(1 \| g\)"):
+        BayesRidge.from_formula("y ~ C(d) + (1 | s)", ratings())
+    assert BayesRidge.from_formula("y ~ x + (1 | s)", ratings()).fit("reml").converged

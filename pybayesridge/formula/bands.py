@@ -139,16 +139,22 @@ def joined(plain: pd.DataFrame, bands: Sequence[BandColumns]) -> pd.DataFrame | 
     Raises
     ------
     ValueError
-        If they would take more than :data:`MOST_ELEMENTS` numbers.
+        If they would take more than :data:`MOST_ELEMENTS` numbers, or those that are no groups where these are sparse.
     """
     if not bands:
         return plain
     names = [*plain.columns, *(name for each in bands for name in each.band.all_columns)]
     parts: list[Any] = [plain.to_numpy(), *(part for each in bands for part in (each.unpenalized, each.penalized))]
+    n = len(plain)
     if largest_group([each.band for each in bands]) is not None:
+        if plain.size > MOST_ELEMENTS:
+            raise ValueError(
+                f"the {plain.shape[1]:,} columns of {n:,} rows that are of no group are dense and take "
+                f"{plain.size * 8 / 1e9:,.0f} GB, of which the fit needs up to six times as much: write a factor of "
+                "many levels as a group, (1 | g)"
+            )
         matrix = sparse.hstack([sparse.csc_matrix(part, dtype=np.float64) for part in parts], format="csc")
         return NamedColumns(sparse.csc_matrix(matrix), [str(name) for name in names])
-    n = len(plain)
     if n * len(names) > MOST_ELEMENTS:
         most = max(bands, key=lambda each: len(each.band.columns)).band
         raise ValueError(
