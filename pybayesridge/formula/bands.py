@@ -139,7 +139,7 @@ def joined(plain: pd.DataFrame, bands: Sequence[BandColumns]) -> pd.DataFrame | 
     Raises
     ------
     ValueError
-        If they would take more than :data:`MOST_ELEMENTS` numbers, or those that are no groups where these are sparse.
+        If they would take more than :data:`MOST_ELEMENTS` numbers, or, beside sparse groups, those of no group would.
     """
     if not bands:
         return plain
