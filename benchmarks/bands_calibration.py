@@ -150,7 +150,9 @@ def mixed_model(data: Mapping[str, Any]) -> dict[str, float]:
         formula[f"f{k}"] = f"0 + C(f{k})"
     start = time.process_time()
     try:
-        res = MixedLM.from_formula("y ~ t", frame, groups="one", re_formula="0", vc_formula=formula).fit()
+        with warnings.catch_warnings():  # statsmodels turns on its own
+            warnings.simplefilter("ignore")
+            res = MixedLM.from_formula("y ~ t", frame, groups="one", re_formula="0", vc_formula=formula).fit()
         low, high = res.conf_int(1 - LEVEL).loc["t"]
     except np.linalg.LinAlgError:
         low = high = np.nan
