@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pybayesridge.families.registry import FAMILIES
 from pybayesridge.results.facts import FACTS
 
 VERSION = 3
@@ -330,6 +332,25 @@ FIELDS = {
 """Every value of an export; a name with a dot is of an inner dict."""
 
 
+def _groups(kind: str, names: Collection[str]) -> set[str]:
+    """Which values a kind of fit has: groups of :attr:`Field.families`."""
+    method = "sets" if "posterior.set_size" in names else "ep"
+    gaussian = {
+        "bayes_ridge_bands": {"bands", "correlated" if "posterior.entries" in names else "shares"},
+        "spike_slab": {"spike_slab", method},
+    }
+    for start in ("bayes_ridge_bands_", "bayes_ridge_", "spike_slab_"):
+        family = FAMILIES.get(kind.removeprefix(start)) if kind.startswith(start) else None
+        if family is None or not family.in_r:
+            continue
+        yes_no = "trials" in family.in_r
+        if start == "spike_slab_":
+            return {f"latent_{method}", "yes_no_selection" if yes_no else "selection_of_counts"}
+        own = {"sites" if yes_no else "counts", "latent_bands" if start == "bayes_ridge_bands_" else "one_penalty"}
+        return own | {"overdispersed"} if family.shape else own
+    return gaussian.get(kind, {kind})
+
+
 def check(exported: dict[str, Any]) -> None:
     """Refuse what is not an export of this version.
 
@@ -341,20 +362,7 @@ def check(exported: dict[str, Any]) -> None:
     values = dict(flat(exported))
     if values.get("version") != VERSION:
         raise ValueError(f"version is {values.get('version')!r}: this is not an export of version {VERSION}")
-    family = str(values.get("family"))
-    method = "sets" if "posterior.set_size" in values else "ep"
-    kind = "correlated" if "posterior.entries" in values else "shares"
-    families = {
-        "bayes_ridge_bands": {"bands", kind},
-        "bayes_ridge_binomial": {"sites", "one_penalty"},
-        "bayes_ridge_poisson": {"counts", "one_penalty"},
-        "bayes_ridge_negative-binomial": {"counts", "one_penalty", "overdispersed"},
-        "bayes_ridge_bands_binomial": {"sites", "latent_bands"},
-        "bayes_ridge_bands_poisson": {"counts", "latent_bands"},
-        "spike_slab": {"spike_slab", method},
-        "spike_slab_binomial": {f"latent_{method}", "yes_no_selection"},
-        "spike_slab_poisson": {f"latent_{method}", "selection_of_counts"},
-    }.get(family, {family})
+    families = _groups(str(values.get("family")), values)
     known = {name: field for name, field in FIELDS.items() if families & set(field.families.split())}
     for name in sorted(set(values) ^ set(known)):
         if name in values or not known[name].optional:
