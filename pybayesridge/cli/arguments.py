@@ -159,7 +159,7 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
 
 def _response(parser: argparse.ArgumentParser, model: str) -> None:
     """Arguments about the response, and the methods for it."""
-    from pybayesridge.families.registry import FAMILIES, those_with
+    from pybayesridge.families.registry import FAMILIES
     from pybayesridge.models.methods import lanes_of
 
     lanes = lanes_of(model)
@@ -171,7 +171,7 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
         help="distribution of the response: "
         + "; ".join(f"{family} for {FAMILIES[family].responses}" for family in lanes),
     )
-    links = {family: FAMILIES[family].links for family in those_with("link") if family in lanes}
+    links = {family: FAMILIES[family].links for family in lanes if "link" in FAMILIES[family].takes}
     several = [family for family, found in links.items() if len(found) > 1]
     parser.add_argument(
         "--link",
@@ -179,7 +179,7 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
         help=f"link function, for --family {' or '.join(several)} (default: logit)",
     )
     for name, options in PER_FAMILY.items():
-        takers = " or ".join(family for family in those_with(name) if family in lanes)
+        takers = " or ".join(family for family in lanes if name in FAMILIES[family].takes)
         if takers:
             parser.add_argument(f"--{name}", **{**options, "help": options["help"].format(either=takers)})
     words = [_in_words(lane.names, lane.method(lane.default, 0, 0).name, lane.default) for lane in lanes.values()]
