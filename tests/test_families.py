@@ -9,7 +9,9 @@ import pytest
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.families.registry import FAMILIES
 
-ONE_OF = "family must be 'gaussian', 'binomial', 'poisson', 'negative-binomial', 'ordinal' or 'beta-binomial'"
+ONE_OF = (
+    "family must be 'gaussian', 'binomial', 'poisson', 'negative-binomial', 'ordinal', 'beta-binomial' or 'student-t'"
+)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,7 @@ ARGUMENTS = {
     "trials": np.ones(40),
     "exposure": np.ones(40),
     "dispersion": 0.5,
+    "df": 4.0,
     "flat_in": "link",
     "sigma2": 1.0,
 }

@@ -22,6 +22,7 @@ X = RNG.normal(size=(30, 2))
 PLAIN = [lane for lane in LANES.values() if not lane.bands]
 RESPONSES = {"gaussian": X[:, 0] + RNG.normal(size=30), "binomial": (X[:, 0] + RNG.logistic(size=30) > 0).astype(int)}
 RESPONSES["ordinal"] = np.digitize(X[:, 0] + RNG.logistic(size=30), [-1.0, 1.0])
+RESPONSES["student-t"] = RESPONSES["gaussian"]
 RESPONSES["beta-binomial"] = RNG.binomial(5, 0.4, 30)
 GIVEN = {"beta-binomial": {"trials": np.full(30, 5)}}
 RESPONSES["poisson"] = RESPONSES["negative-binomial"] = RNG.poisson(np.exp(X[:, 0]))

@@ -29,6 +29,11 @@ PER_FAMILY: Mapping[str, dict[str, Any]] = {
         "type": float,
         "help": "the dispersion, for --family {either} (default: integrated out)",
     },
+    "df": {
+        "metavar": "DF",
+        "type": float,
+        "help": "degrees of freedom of the noise, for --family {either} (default: averaged over)",
+    },
 }
 """Arguments that only some families take, which the help names; `--link` is not among them."""
 

@@ -86,6 +86,8 @@ class Family:
         Whether it has a noise variance, so that new observations have predictive intervals.
     has_density : bool
         Whether responses are continuous.
+    has_events : bool
+        Whether the sum of its responses is a number of events.
     has_classes : bool
         Whether classifiers can be made of it: its responses may be two classes, as text or as 0 and 1.
     has_cuts : bool
@@ -147,6 +149,7 @@ class Family:
     needs_rows: ClassVar[bool] = True
     has_noise: ClassVar[bool] = False
     has_density: ClassVar[bool] = False
+    has_events: ClassVar[bool] = True
     has_classes: ClassVar[bool] = False
     has_cuts: ClassVar[bool] = False
     has_mean: ClassVar[bool] = True
@@ -244,6 +247,10 @@ class Family:
         if value not in (None, *FLAT_IN):
             raise ValueError(f"flat_in must be 'latent' or 'link', not {value!r}")
         return value or "latent"  # type: ignore[return-value]
+
+    def shape_of(self, others: Mapping[str, FloatArray]) -> FloatArray | None:
+        """Draws of its further parameter, as :meth:`draws` takes them, among those of a chain; None without."""
+        return others.get(self.shape)
 
     def on_shape(self) -> list[str]:
         """Sentences on its further parameter and that parameter's prior."""

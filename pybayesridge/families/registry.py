@@ -12,11 +12,20 @@ from pybayesridge.families.gaussian import Gaussian
 from pybayesridge.families.negative_binomial import NegativeBinomialFamily
 from pybayesridge.families.ordinal import OrdinalFamily
 from pybayesridge.families.poisson import PoissonFamily
+from pybayesridge.families.student import StudentFamily
 from pybayesridge.text import either
 
 FAMILIES: dict[str, type[Family]] = {
     family.name: family
-    for family in (Gaussian, BinomialFamily, PoissonFamily, NegativeBinomialFamily, OrdinalFamily, BetaBinomialFamily)
+    for family in (
+        Gaussian,
+        BinomialFamily,
+        PoissonFamily,
+        NegativeBinomialFamily,
+        OrdinalFamily,
+        BetaBinomialFamily,
+        StudentFamily,
+    )
 }
 """By the name that the argument `family` of the models takes."""
 

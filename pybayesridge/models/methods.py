@@ -312,6 +312,16 @@ KINDS: dict[str, Lane] = {
         defaults={"tol": 1e-6, "maxiter": 200},
         told=_sweeps,
     ),
+    "sites_with_scale": Lane(
+        name="sites",
+        model="BayesRidge",
+        table=lambda: Methods(
+            methods=of_sites.INTEGRATED, default=of_sites.DEFAULT, elsewhere=of_sites.NOT_OF_SCALES
+        ),
+        options=("tol", "maxiter"),
+        defaults={"tol": 1e-6, "maxiter": 200},
+        told=_sweeps,
+    ),
     "ordinal": Lane(
         name="ordinal",
         model="BayesRidge",

@@ -23,6 +23,7 @@ class ModelArguments(TypedDict, total=False):
     trials: str | ArrayLike | None
     exposure: str | ArrayLike | None
     dispersion: float | None
+    df: float | None
     flat_in: str | None
     prior_inclusion: ArrayLike | Mapping[str, float] | None
     slab_var: float | None

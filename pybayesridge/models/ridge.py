@@ -81,11 +81,12 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     sigma2 : float, optional
         The noise variance where it is known.
     family : str or family object of statsmodels
-        "gaussian" (default), "binomial", "poisson", "negative-binomial", "ordinal" or "beta-binomial".
+        "gaussian" (default), "binomial", "poisson", "negative-binomial", "ordinal", "beta-binomial" or "student-t".
         The distribution of the responses. ``"binomial"``: yes/no responses, and successes among trials;
         ``"poisson"``: counts; ``"negative-binomial"``: counts that vary more than Poisson counts; ``"ordinal"``:
-        ordered categories; ``"beta-binomial"``: successes among trials that vary more than binomial counts; see the
-        notes. An object such as ``sm.families.Binomial(link=sm.families.links.Probit())``
+        ordered categories; ``"beta-binomial"``: successes among trials that vary more than binomial counts;
+        ``"student-t"``: numbers with outliers; see the notes. An object such as
+        ``sm.families.Binomial(link=sm.families.links.Probit())``
         also gives the link, and ``sm.families.NegativeBinomial(alpha=0.5)`` the dispersion.
     link : {"logit", "probit"}, for ``family="binomial"`` and ``"ordinal"``
         F of the notes is the logistic (default) or the normal distribution function. Coefficients of the logit link
@@ -101,6 +102,8 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         formula also the name of a column. Its log is an offset of the linear predictor.
     dispersion : float, for ``family="negative-binomial"`` and ``"beta-binomial"``
         alpha of the notes, from 1e-8 to 1000, where it is known; by default it is integrated out.
+    df : float, for ``family="student-t"``
+        Degrees of freedom of the noise, above 1; inf for normal noise. By default they are averaged over.
     flat_in : {"latent", "link"}, for yes/no responses and counts
         Units in which the unpenalised coefficients have a flat prior, ``"latent"`` by default; see the notes.
     missing : {"raise", "drop"}
@@ -174,6 +177,20 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     this noise, is :math:`\pi^2/3` or 1 as for yes/no responses, which are the case K = 2. Intervals of the probit
     link are by Laplace's approximation alone.
 
+    With ``family="student-t"`` the noise has heavy tails, so that single responses far from the others have little
+    influence:
+
+    .. math::
+
+        y_i = z_i' g + x_i' b + \sigma e_i, \quad e_i \sim t_\nu, \quad b \sim N(0, \tau^2 I), \quad
+        \tau^2 \sum_j \lVert x_j \rVert^2 / n \sim \sigma^2 \cdot \text{beta-prime}(1/2, 1/2),
+
+    with the prior :math:`1/\sigma^2` of the squared scale. The degrees of freedom :math:`\nu` are `df`, or averaged
+    over 2, 3, 4, 6, 10, 20 and infinity (normal noise), which are equally probable a priori. ``fit("laplace")`` uses
+    Laplace's approximation for each df, sigma and tau2; ``fit()`` corrects each by expectation propagation. Here tau2
+    is the prior variance of the coefficients itself, not relative to that of the noise, and `weights` are
+    frequencies.
+
     The unpenalised coefficients of models of yes/no responses, categories and counts have a flat prior too. If tau2
     is unknown, the posterior depends on the units in which it is flat. With ``"latent"`` they are flat in units of
     the standard deviation of the latent response, to which both its noise and its explained part contribute: with t
@@ -228,6 +245,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         trials: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
         dispersion: float | None = None,
+        df: float | None = None,
         flat_in: str | None = None,
         missing: str = "raise",
         formula_data: FormulaData | None = None,
@@ -243,6 +261,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             trials=trials,
             exposure=exposure,
             dispersion=dispersion,
+            df=df,
             flat_in=flat_in,
             sigma2=sigma2,
         )

@@ -57,7 +57,7 @@ def add_model_checks(out: Target, res: Any, i: int, album: Album | None, alpha: 
     )
     if album is None or not family.has_density:
         return
-    if has_density:
+    if has_density and family.has_noise:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrecisionWarning)
             out.checks.pictures.append(album.picture(lambda ax: res.plot_pit(target=i, ax=ax), PIT))

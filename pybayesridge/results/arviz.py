@@ -187,9 +187,11 @@ def _rows_without_noise(
                 found.append(function(rows, eta).T)
                 continue
             log_shape, out = np.log(chain.others[shape][:, 0]), np.empty(eta.shape)
-            for value in np.unique(log_shape).tolist():
-                some = log_shape == value
-                out[:, some] = function(rows.of_shape(value), eta[:, some])
+            form = 0.0 if np.isnan(rows.form) else rows.form
+            forms = chain.others["df"][:, 0] if "df" in chain.others else np.full(log_shape.size, form)
+            for value, form in np.unique(np.column_stack([log_shape, forms]), axis=0).tolist():
+                some = (log_shape == value) & (forms == form)
+                out[:, some] = function(rows.of_form(form).of_shape(value), eta[:, some])
             found.append(out.T)
         return {name: (("chain", "draw", OBS), np.stack(found))}
 

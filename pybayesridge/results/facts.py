@@ -508,6 +508,14 @@ FACTS = (
         r="loo_deviance",
     ),
     Fact(
+        "loo_absolute_error",
+        "LOO absolute error",
+        "number",
+        "Mean absolute error of predictions of each row from the others.",
+        _attribute("loo_absolute_error"),
+        json="loo_absolute_error",
+    ),
+    Fact(
         "log_marginal",
         "Log marginal",
         "evidence",

@@ -285,6 +285,9 @@ def on_reading_generalized(res: GeneralizedEstimates) -> list[Finding]:
     """Findings on how the numbers of a ridge of responses that are not Gaussian are to be read."""
     out = on_separation(res)
     out += rare_events(res)
+    if res.solver == "laplace" and not res.model.distribution.has_events:
+        text = "Laplace's method makes standard deviations a few per cent too small with few rows: see fit('ep')."
+        return [*out, note("laplace", text), *on_data(res)]
     if res.solver == "laplace" and res.df_model + res.model.k_constant > LAPLACE * _rarest(res):
         text = (
             "Laplace's approximation is inaccurate with few events for each coefficient: compare with method='ep' "
@@ -325,6 +328,8 @@ def on_separation(res: Any) -> list[Finding]:
 
 def rare_events(res: Any) -> list[Finding]:
     """A note on few events or non-events, where they are few."""
+    if not res.model.distribution.has_events:
+        return []
     rare, trials = _rarest(res), getattr(res, "n_trials", None)
     if rare >= FEW_EVENTS:
         return []

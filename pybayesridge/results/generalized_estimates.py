@@ -20,6 +20,7 @@ from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
 from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
 from pybayesridge.sites.posterior import SitesPosterior
 from pybayesridge.sites.prior import LogPrior, log_prior
+from pybayesridge.sites.shape import FormGrid
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -51,8 +52,9 @@ class GeneralizedEstimates(LinearEstimates):
     @property
     def hyperparameter_names(self) -> tuple[str, ...]:
         """Rows of :meth:`hyperparameters`: the family's further parameter is one where it was integrated out."""
-        own = () if self.sites_fit.shape is None else (self.model.distribution.shape,)
-        return ("lambda", "tau2", "df_model", *own)
+        shape = self.sites_fit.shape
+        own = () if shape is None else (self.model.distribution.shape,)
+        return ("lambda", "tau2", "df_model", *own, *(("df",) if isinstance(shape, FormGrid) else ()))
 
     @property
     def log_unit(self) -> float:
@@ -159,6 +161,12 @@ class GeneralizedEstimates(LinearEstimates):
 
     @of_family  # type: ignore[prop-decorator]
     @cached_property
+    def loo_absolute_error(self) -> float:
+        """Leave-one-out mean absolute error of predictions; the smaller the better."""
+        return self._score("absolute_error")
+
+    @of_family  # type: ignore[prop-decorator]
+    @cached_property
     def loo_auc(self) -> float:
         """Leave-one-out area under the ROC curve: probability that an event was given the larger probability."""
         return self._score("auc")
@@ -212,14 +220,14 @@ class GeneralizedEstimates(LinearEstimates):
         Returns
         -------
         DataFrame
-            Rows lambda, tau2, df_model, of negative binomial counts alpha unless it was given; columns mean, median,
-            lower, upper.
+            Rows lambda, tau2, df_model, of negative binomial counts alpha unless it was given, of Student-t noise its
+            scale sigma, and df unless they were given; columns mean, median, lower, upper.
         """
         table = self.hyperparameters_of(0, np.array([0.5, check_alpha(alpha) / 2, 1 - alpha / 2]))
         return pd.DataFrame(table, index=self.hyperparameter_names, columns=["mean", "median", "lower", "upper"])
 
     def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
-        """Posterior means, and quantiles at the three levels `at`, of the hyperparameters, (3 or 4, 4)."""
+        """Posterior means, and quantiles at the three levels `at`, of the hyperparameters, (3 to 5, 4)."""
         fit = self.sites_fit
         with np.errstate(over="ignore"):
             found = self.penalty_distribution()
@@ -236,7 +244,8 @@ class GeneralizedEstimates(LinearEstimates):
             out = np.column_stack([[*means, self.df_model], values])
             if fit.shape is None:
                 return out
-            return np.vstack([out, penalty.of_shape(fit.shape, at)])
+            own = [penalty.of_shape(fit.shape, at)]
+            return np.vstack([out, *own, *([fit.shape.quantiles(at)] if isinstance(fit.shape, FormGrid) else [])])
 
     def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series:
         """Posterior mean, median and interval of the share of latent variance that the penalised columns explain.

@@ -24,6 +24,7 @@ from pybayesridge.results.response_scale import ResponseScaleResults
 from pybayesridge.ridge.prior import log_density_of_log
 from pybayesridge.sites.fit import SitesFit
 from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.shape import FormGrid
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
     """Posterior of a Bayesian ridge regression of responses that are not Gaussian.
 
-    Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="binomial"`` or ``"poisson"``. Coefficients, their
+    Made by :meth:`pybayesridge.BayesRidge.fit` with families other than "gaussian". Coefficients, their
     standard deviations, intervals and contrasts are on the scale of the link: log odds ratios for the logit link, log
     rate ratios for counts. Leave-one-out
     predicts each row from the others; the penalty is estimated from the others too.
@@ -102,7 +103,9 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
 
     def _take_sizes(self, fit: SitesFit) -> None:
         """Take the sum of the rows' sizes and the number of events."""
-        self.size, self.n_events = float(fit.likelihood.size.sum()), fit.likelihood.total
+        self.size = float(fit.likelihood.size.sum())
+        if self.model.distribution.has_events:
+            self.n_events = fit.likelihood.total
 
     def _take_penalty(self, fit: SitesFit) -> None:
         """Take the penalty as a number."""
@@ -150,7 +153,9 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
 
     def _rows_and_means(self) -> tuple[Likelihood, FloatArray]:
         """The likelihood of the rows and the fitted values."""
-        return self.model.likelihood().of_shape(self.sites_fit.likelihood.log_shape), self.arrays.fittedvalues
+        found = self.sites_fit.likelihood
+        rows = self.model.likelihood().of_form(found.form).of_shape(found.log_shape)
+        return rows, self.arrays.fittedvalues
 
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:
@@ -197,9 +202,11 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         others = {"tau2": tau2}
         if self.sites_fit.shape is not None:
             others[self.model.distribution.shape] = np.exp([node.log_shape for node in nodes])[which][:, None]
+        if isinstance(self.sites_fit.shape, FormGrid):
+            others["df"] = np.array([node.form for node in nodes])[which][:, None]
         if not self.method_entry.integrates:
             return Draws(beta[..., None], None, others)
-        priors = [self._prior(likelihood.of_shape(node.log_shape)) for node in nodes]
+        priors = [self._prior(likelihood.of_node(node)) for node in nodes]
         scale = np.array([prior.log_scale for prior in priors])[which][:, None] - self.log_unit
         density = log_density_of_log(tau2, priors[0].a, priors[0].b, scale)
         return Draws(beta[..., None], None, others, {"tau2": density})

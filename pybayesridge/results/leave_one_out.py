@@ -307,7 +307,7 @@ def pit(self: Any, *, target: str | int | None = None) -> pd.Series:
     ValueError
         As for :meth:`loo`, and for yes/no responses.
     """
-    if not self.model.distribution.has_density:
+    if not self.model.distribution.has_noise:
         raise ValueError(f"pit() is for Gaussian responses: check others by {self.instead_of_residuals}")
     target_position(self.model.data.targets, target, "pit")
     score: LeaveOneOutScore = loo(self, target=target)

@@ -185,7 +185,7 @@ def _one_piece(res: Any, size: int, generator: np.random.Generator, i: int, whic
     extent = res.model.data.extent
     family = res.model.distribution
     own = None if extent is None else extent[which]
-    return family.draws(linear, variance, own, generator, drawn.others.get(family.shape))
+    return family.draws(linear, variance, own, generator, family.shape_of(drawn.others))
 
 
 def _value(name: str, function: Callable[[FloatArray], Any], y: FloatArray) -> FloatArray:

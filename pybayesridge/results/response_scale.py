@@ -159,8 +159,8 @@ class ResponseScaleResults(Ratios, LinearResults):
     ) -> GeneralizedPrediction:
         """Predictions of rows, which are also split into penalised and unpenalised columns."""
         x, z = split
-        linear, post, sampled = check_which(which) == "linear", self.posterior, is_sampled(self)
-        family = self.model.distribution
+        post, sampled, family = self.posterior, is_sampled(self), self.model.distribution
+        linear = check_which(which) == "linear" or family.link == "identity"
 
         def found(keep: IntArray) -> FloatArray:
             own = x[keep], z[keep]

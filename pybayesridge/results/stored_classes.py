@@ -51,6 +51,7 @@ STORED = (
     "families.negative_binomial.NegativeBinomialFamily",
     "families.ordinal.OrdinalFamily",
     "families.poisson.PoissonFamily",
+    "families.student.StudentFamily",
     "findings.Finding",
     "formula.bands.Band",
     "formula.groups.Groups",
@@ -123,9 +124,12 @@ STORED = (
     "sites.likelihood.LeaveOneOut",
     "sites.posterior.SitesPosterior",
     "sites.selection_posterior.SitesSelectionPosterior",
+    "sites.shape.FlatPrior",
+    "sites.shape.FormGrid",
     "sites.shape.ShapeGrid",
     "sites.shape.ShapePrior",
     "sites.spike_slab.RowSitesResult",
+    "sites.student.StudentT",
     "sites.working.Working",
 )
 """Their modules and names. A class that moves keeps its old name here, as a key of MOVED."""

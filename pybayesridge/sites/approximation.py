@@ -40,6 +40,8 @@ class Approximation:
         may be looked at.
     log_shape : float
         Log of the further parameter of the likelihood; nan where it has none.
+    form : float
+        Form of the likelihood; nan where it has one.
     """
 
     log_t2: float
@@ -55,6 +57,7 @@ class Approximation:
     center: FloatArray | None = None
     joint: Gaussian | None = None
     log_shape: float = np.nan
+    form: float = np.nan
 
     def gaussian(self, space: Space) -> Gaussian:
         """The joint posterior in coordinates of unit prior variance."""
@@ -79,7 +82,7 @@ class Approximation:
     def without_rows(self, space: Space, joint: bool) -> Kept:
         """The same without what runs over rows; the joint posterior only with `joint`."""
         kept = self.gaussian(space) if joint else None
-        return Kept(self.log_t2, self.log_evidence, self.effective_df(), kept, self.log_shape)
+        return Kept(self.log_t2, self.log_evidence, self.effective_df(), kept, self.log_shape, self.form)
 
     def cavity(self) -> Cavity:
         """Distributions of the linear predictors without the row's site."""
@@ -96,7 +99,7 @@ class Kept:
         As of the approximation; `df` is its effective degrees of freedom.
     joint : Gaussian or None
         None where the weight of the node is negligible.
-    log_shape : float
+    log_shape, form : float
         As of the approximation.
     """
 
@@ -105,6 +108,7 @@ class Kept:
     df: float
     joint: Gaussian | None
     log_shape: float = np.nan
+    form: float = np.nan
 
     def gaussian(self, space: Space) -> Gaussian:
         """The joint posterior in coordinates of unit prior variance."""

@@ -90,8 +90,9 @@ def expectation_propagation(
                 raise
             if best is None:
                 # Between sites with negative precisions those of another t2 need not be a density.
-                found = mode(rows, likelihood, None, tol=ROUGH, maxiter=maxiter).sites
-                sites = Sites(np.maximum(found.precision, 0.0), found.shift)
+                found = mode(rows, likelihood, None, tol=ROUGH, maxiter=maxiter)
+                raised = np.maximum(found.sites.precision, 0.0)
+                sites = Sites(raised, found.sites.shift + (raised - found.sites.precision) * found.eta)
                 continue
             share, waiting = max(0.5 * share, LEAST_DAMPING), 0
             history.clear()
@@ -197,7 +198,8 @@ def _joint_change(
     step = gaussian.unhalf(half)
     # Relative to the sites' own precision, or summed over rows: each bounds what variances change relatively.
     size = np.abs(precision)
-    relative = float((size / np.maximum(before.precision, 1e-300)).max(initial=0.0))
+    with np.errstate(over="ignore"):
+        relative = float((size / np.maximum(before.precision, 1e-300)).max(initial=0.0))
     return step, float(np.linalg.norm(half)), 0.5 * min(relative, float(size @ variance))
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy
+from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray
 from pybayesridge.linalg.blas import one_pool
@@ -16,13 +17,15 @@ from pybayesridge.posterior.quantiles import Common
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation, Node
 from pybayesridge.sites.coordinates import Coordinates
+from pybayesridge.sites.ep import expectation_propagation
+from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.integrate import Plan, Quadrature, find_ends, integrate, planned
 from pybayesridge.sites.leave_one_out import total_log_score
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.nodes import Nodes
 from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
 from pybayesridge.sites.prior import FlatIn, log_prior
-from pybayesridge.sites.shape import ShapeGrid, integrate_shape, top_of
+from pybayesridge.sites.shape import FormGrid, ShapeGrid, integrate_shape, top_of
 
 Solver = Literal["ep", "laplace"]
 
@@ -63,6 +66,12 @@ OF_MIXED = 1e-4
 """Least tolerance of the integral over the penalty where values of a further parameter are mixed, which is less
 accurate."""
 
+REFINED = 1e-6
+"""Nodes of smaller weight are not refined by EP where that starts from Laplace's approximation."""
+
+MOST_LOST = 1e-3
+"""Weight of nodes at which EP may fail, so that Laplace's approximation stays, in a fit that has converged."""
+
 EXISTS = 1e-3
 """A moment exists where the density of t2 falls faster than the moment grows by more than this."""
 
@@ -101,9 +110,9 @@ class SitesFit:
     converged : bool
     n_iter : int
         Sweeps or Newton steps in all.
-    shape : ShapeGrid or None
+    shape : ShapeGrid, FormGrid or None
         Of the likelihood's further parameter, where that was integrated out; the likelihood then has its posterior
-        mean on the log scale.
+        mean on the log scale. Of several forms the likelihood has the most probable.
     """
 
     space: Coordinates
@@ -121,7 +130,7 @@ class SitesFit:
     grid_scores: FloatArray | None
     converged: bool
     n_iter: int
-    shape: ShapeGrid | None = None
+    shape: ShapeGrid | FormGrid | None = None
 
     def fitted(self) -> FloatArray:
         """Posterior mean, or median where there is none, of the mean of each row's response, (n,); needs the rows."""
@@ -234,7 +243,8 @@ def fit(
     def given(one: Likelihood, near: tuple[Nodes, ...]) -> Nodes:
         density = log_prior(prior, space, one, flat_in)
         tol = SITE_TOL if likelihood.unknown_shape is None else SITE_TOL_OF_MIXED
-        return Nodes(space, one, density, options.solver, tol, options.maxiter, near=near)
+        solver = "laplace" if likelihood.modes_first else options.solver
+        return Nodes(space, one, density, solver, tol, options.maxiter, near=near)
 
     def found(nodes: Nodes, tol: float) -> SitesFit:
         own = replace(options, tol=max(options.tol, tol))
@@ -245,7 +255,9 @@ def fit(
             if likelihood.unknown_shape is None:
                 return found(given(likelihood, ()), 0.0)
             tol = max(options.tol, OF_MIXED) if find is integrated and space.rank else None
-            return _over_shapes(likelihood, given, found, tol)
+            fits = [_over_shapes(form, given, found, tol) for form in likelihood.forms()]
+            refines = likelihood.modes_first and options.solver == "ep"
+            return _over_forms(_by_ep(fits, options.maxiter) if refines else fits)
         except FloatingPointError as error:
             raise ValueError(
                 "what some rows say outweighs the others by more than double precision resolves: look for rows with "
@@ -330,6 +342,91 @@ def _over_shapes(
 
     grid = integrate_shape(evidence, prior, top, spacing)
     return _mixed(first, [fits[u] for u in grid.u.tolist()], likelihood, grid)
+
+
+def _by_ep(fits: list[SitesFit], maxiter: int) -> list[SitesFit]:
+    """Fits by Laplace's approximation of equally probable forms, with EP at the nodes that matter.
+
+    Weights change by the ratio of the two approximations of the evidence.
+    """
+    evidence = np.array([fit.log_evidence for fit in fits])
+    share = np.exp(evidence - logsumexp(evidence)).tolist()
+    return [_refined(fit, w, maxiter) for fit, w in zip(fits, share, strict=True)]
+
+
+def _refined(fit: SitesFit, share: float, maxiter: int) -> SitesFit:
+    """A fit of a form of some posterior probability, with EP at the nodes that matter."""
+    assert isinstance(fit.shape, ShapeGrid)
+    if fit.likelihood.signed_unit is None:
+        return fit
+    nodes, change, lost = list(fit.nodes), np.zeros(len(fit.nodes)), 0.0
+    for i in np.flatnonzero(share * fit.weight > REFINED).tolist():
+        found = _node_by_ep(fit, i, maxiter)
+        if found is None:
+            lost += float(fit.weight[i])
+            continue
+        change[i] = found.log_evidence - nodes[i].log_evidence
+        nodes[i] = found
+    total = float(logsumexp(change, b=fit.weight))
+    weight = fit.weight * np.exp(change - total)
+    of_shape = np.bincount(fit.shape.which, weights=weight).astype(np.float64)
+    more = np.log(of_shape) - np.log(fit.shape.weight)
+    grid = replace(
+        fit.shape,
+        log_density=fit.shape.log_density + more + total,
+        weight=of_shape,
+        log_integral=fit.shape.log_integral + total,
+    )
+    return replace(
+        fit,
+        nodes=tuple(nodes),
+        weight=weight,
+        log_evidence=fit.log_evidence + total,
+        log_t2=fit.log_t2 + float((weight - fit.weight) @ [node.log_t2 for node in nodes]),
+        converged=fit.converged and share * lost <= MOST_LOST,
+        shape=grid,
+    )
+
+
+def _node_by_ep(fit: SitesFit, i: int, maxiter: int) -> Approximation | None:
+    """The node by EP, from its mode; None where that does not settle."""
+    node = fit.nodes[i]
+    assert isinstance(node, Approximation)
+    raised = np.maximum(node.sites.precision, 0.0)
+    start = Sites(raised, node.sites.shift + (raised - node.sites.precision) * node.mean)
+    rows = fit.likelihood.of_node(node)
+    try:
+        found = expectation_propagation(fit.space, rows, node.log_t2, start, tol=SITE_TOL_OF_MIXED, maxiter=maxiter)
+    except FloatingPointError:
+        return None
+    whole = replace(found, log_shape=node.log_shape, form=node.form, start=None)
+    return whole if found.converged else None
+
+
+def _over_forms(fits: list[SitesFit]) -> SitesFit:
+    """Fits of equally probable forms of the likelihood as one, with weights by their evidence."""
+    if len(fits) == 1:
+        return fits[0]
+    evidence = np.array([fit.log_evidence for fit in fits])
+    share = np.exp(evidence - logsumexp(evidence))
+    likely = [fit for fit, w in zip(fits, share.tolist(), strict=True) if w > NEGLIGIBLE]
+    best = fits[int(share.argmax())]
+    grids = tuple(fit.shape for fit in fits if isinstance(fit.shape, ShapeGrid))
+    grid = FormGrid(np.array([fit.likelihood.form for fit in fits]), share, grids)
+    return replace(
+        best,
+        likelihood=best.likelihood.of_shape(grid.mean),
+        nodes=tuple(node for fit in fits for node in fit.nodes),
+        weight=np.concatenate([w * fit.weight for w, fit in zip(share.tolist(), fits, strict=True)]),
+        log_t2=float(share @ [fit.log_t2 for fit in fits]) if np.isfinite(best.log_t2) else -np.inf,
+        log_evidence=float(logsumexp(evidence) - np.log(share.size)),
+        error=float(share @ [fit.error for fit in fits]),
+        fall=min(fit.fall for fit in likely),
+        separated=any(fit.separated for fit in likely),
+        converged=all(fit.converged for fit in likely),
+        n_iter=sum(fit.n_iter for fit in fits),
+        shape=grid,
+    )
 
 
 def _center(fit: SitesFit) -> float:

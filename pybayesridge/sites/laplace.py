@@ -27,7 +27,7 @@ FLOORS = np.array([0.0, 1e-9, 1e-6, 1e-3, 1.0])
 """Least precisions of sites, relative to the largest, that are tried where the expansion is no density."""
 
 STEP = 1e-3
-"""Largest difference of linear predictors in derivatives of their curvature."""
+"""Largest difference of linear predictors in derivatives of their curvature, in units of the likelihood's."""
 
 
 def sites_at(likelihood: RowSites, eta: FloatArray) -> Sites:
@@ -91,7 +91,7 @@ def mode(rows: Scaled, likelihood: RowSites, start: FloatArray | None, *, tol: f
         sites, gaussian, is_it = _expanded(rows, likelihood, eta)
         direction = gaussian.mean - at
         change = gaussian.length(direction)
-        change = max(change, float(np.abs(rows.times(direction)).max(initial=0.0)) / ABSOLUTE)
+        change = max(change, float(np.abs(rows.times(direction)).max(initial=0.0)) / (ABSOLUTE * likelihood.unit))
         if (change <= tol and is_it) or n_iter == maxiter:
             break
         at, eta, best = _search(height, rows, at, direction, best, _rounding(likelihood, eta, best))
@@ -110,7 +110,7 @@ def _expanded(rows: Scaled, likelihood: RowSites, eta: FloatArray) -> tuple[Site
     except FloatingPointError:
         if (sites.precision >= 0).all():
             raise
-        for floor in FLOORS * max(float(sites.precision.max(initial=0.0)), float(np.finfo(float).tiny)):
+        for floor in FLOORS * max(float(np.abs(sites.precision).max(initial=0.0)), float(np.finfo(float).tiny)):
             precision = np.maximum(sites.precision, floor)
             raised = Sites(precision, sites.shift + (precision - sites.precision) * eta)
             try:
@@ -152,7 +152,7 @@ def _loss_of_curvature(
     pulled = gaussian.mean.copy()
     pulled[: rows.k] = 0.0
     moves = rows.times(gaussian.unhalf(gaussian.half(pulled)))
-    step = STEP / max(float(np.abs(moves).max(initial=0.0)), 1e-300)
+    step = STEP * likelihood.unit / max(float(np.abs(moves).max(initial=0.0)), 1e-300)
     up, down = (sites_at(likelihood, eta + sign * step * moves).precision for sign in (1.0, -1.0))
     return 0.5 * float(variance @ (up - down)) / (2.0 * step)
 

@@ -31,7 +31,7 @@ def leave_one_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weig
     """
     keep = np.flatnonzero(weight > NEGLIGIBLE)
     weight = weight[keep] / weight[keep].sum()
-    each = [likelihood.of_shape(nodes[i].log_shape).left_out_at(nodes[i]) for i in keep]
+    each = [likelihood.of_node(nodes[i]).left_out_at(nodes[i]) for i in keep]
     if len(each) == 1:
         return each[0]
     scores = np.stack([one.log_score for one in each])
@@ -47,7 +47,7 @@ def leave_one_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weig
 def log_density_within(likelihood: Likelihood, nodes: tuple[Approximation, ...], weight: FloatArray) -> FloatArray:
     """Log probability of one more copy of each row, given all rows, without its constant factor; (n,)."""
     keep = np.flatnonzero(weight > NEGLIGIBLE)
-    each = [likelihood.of_shape(nodes[i].log_shape).log_density_over(nodes[i].mean, nodes[i].variance) for i in keep]
+    each = [likelihood.of_node(nodes[i]).log_density_over(nodes[i].mean, nodes[i].variance) for i in keep]
     out: FloatArray = logsumexp(np.stack(each), axis=0, b=(weight[keep] / weight[keep].sum())[:, None])
     return out
 

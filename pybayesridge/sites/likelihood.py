@@ -17,7 +17,7 @@ from pybayesridge.sites.shape import ShapePrior
 from pybayesridge.sites.tilted import Cavity, Tilted, by_equal_steps, normal_cavity
 
 if TYPE_CHECKING:
-    from pybayesridge.sites.approximation import Approximation
+    from pybayesridge.sites.approximation import Approximation, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,33 @@ class RowSites(ABC):
     def guessed(self) -> Self:
         """The likelihood, with a guess of the further parameter where that is unknown."""
         return self if self.unknown_shape is None else self.of_shape(self.first_shape())
+
+    def forms(self) -> tuple[Self, ...]:
+        """The likelihoods of all forms that are equally probable a priori; one where only one is looked at."""
+        return (self,)
+
+    @property
+    def form(self) -> float:
+        """The number by which likelihoods of several forms differ; nan where there is one form."""
+        return np.nan
+
+    def of_form(self, form: float) -> Self:
+        """The likelihood of a form; itself where there is one."""
+        return self
+
+    def of_node(self, node: Node) -> Self:
+        """The likelihood with the further parameter and the form that a node has."""
+        return self.of_form(node.form).of_shape(node.log_shape)
+
+    @property
+    def modes_first(self) -> bool:
+        """Whether EP starts from Laplace's approximation at each node: where the likelihood has several tops."""
+        return False
+
+    @property
+    def unit(self) -> float:
+        """The unit of linear predictors, in which changes of them are small or large."""
+        return 1.0
 
     @property
     def signed_unit(self) -> FloatArray | None:

@@ -153,3 +153,14 @@ METHODS: dict[str, SitesMethod] = {
 """The methods of ``BayesRidge.fit`` with families that are not Gaussian, by name; the first is the default."""
 
 DEFAULT = next(iter(METHODS))
+
+INTEGRATED = {name: method for name, method in METHODS.items() if method.solver is not None}
+"""Those that integrate over the penalty: the methods of responses with noise of an unknown scale."""
+
+NOT_OF_SCALES = NOT_HERE | {
+    name: f"method={name!r} is not available with family='student-t', whose penalty is relative to the unknown scale "
+    "of the noise: use 'ep' or 'laplace', which integrate both out"
+    for name in METHODS
+    if name not in INTEGRATED
+}
+"""Methods that these do not have, and what to use."""

@@ -100,7 +100,7 @@ class Nodes:
             out = expectation_propagation(*of, sites, tol=tol, maxiter=most)
         if across is not None:
             self.missed[log_t2] = self._starting(out) - across
-        return replace(out, log_shape=self.likelihood.log_shape)
+        return replace(out, log_shape=self.likelihood.log_shape, form=self.likelihood.form)
 
     def _starting(self, node: Approximation) -> AnyArray:
         """What others start from."""

@@ -13,7 +13,7 @@ from pybayesridge.sites.approximation import Node
 from pybayesridge.sites.fit import EXISTS, SitesFit
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import LogPrior
-from pybayesridge.sites.shape import ShapeGrid, tail_rates
+from pybayesridge.sites.shape import FormGrid, ShapeGrid, tail_rates
 
 FINE = 4001
 """Points of the interpolated density."""
@@ -68,13 +68,18 @@ def penalty_posterior(fit: SitesFit, prior: Callable[[Likelihood], LogPrior]) ->
     parts, weights = [], []
     for i in np.flatnonzero(grid.weight > LEAST).tolist():
         nodes = tuple(fit.nodes[j] for j in np.flatnonzero(grid.which == i))
-        parts.append(_of_nodes(nodes, prior(fit.likelihood.of_shape(float(grid.u[i]))), fit.fall))
+        parts.append(_of_nodes(nodes, prior(fit.likelihood.of_node(nodes[0])), fit.fall))
         weights.append(float(grid.weight[i]))
+    return _mixed(parts, weights, parts[0].rise, fit.fall)
+
+
+def _mixed(parts: list[PenaltyDistribution], weights: list[float], rise: float, fall: float) -> PenaltyDistribution:
+    """The mixture of some distributions, with the rates of its tails."""
     low, high = min(part.log_t2[0] for part in parts), max(part.log_t2[-1] for part in parts)
     fine = np.linspace(low, high, FINE)
     share = np.array(weights) / sum(weights)
     density = share @ np.stack([part.density_at(fine) for part in parts])
-    return _normalised(fine, density, parts[0].rise, fit.fall)
+    return _normalised(fine, density, rise, fall)
 
 
 def _of_nodes(nodes: tuple[Node, ...], prior: LogPrior, fall: float) -> PenaltyDistribution:
@@ -98,12 +103,17 @@ def _normalised(fine: FloatArray, density: FloatArray, rise: float, fall: float)
     return PenaltyDistribution(fine, density / whole, np.maximum.accumulate(total) / whole, rise, fall)
 
 
-def shape_posterior(grid: ShapeGrid) -> PenaltyDistribution:
+def shape_posterior(grid: ShapeGrid | FormGrid) -> PenaltyDistribution:
     """The posterior of the log of a further parameter of the likelihood."""
-    return interpolated(grid.u, grid.log_density, *tail_rates(grid))
+    if isinstance(grid, ShapeGrid):
+        return interpolated(grid.u, grid.log_density, *tail_rates(grid))
+    likely = np.flatnonzero(grid.share > LEAST).tolist()
+    parts = [shape_posterior(grid.grids[i]) for i in likely]
+    rise, fall = min(part.rise for part in parts), min(part.fall for part in parts)
+    return _mixed(parts, [float(grid.share[i]) for i in likely], rise, fall)
 
 
-def of_shape(grid: ShapeGrid, probabilities: FloatArray) -> FloatArray:
+def of_shape(grid: ShapeGrid | FormGrid, probabilities: FloatArray) -> FloatArray:
     """Posterior mean of a further parameter of the likelihood, and quantiles (m,), (1 + m,)."""
     return np.r_[float(grid.weight @ np.exp(grid.u)), np.exp(shape_posterior(grid).quantiles(probabilities))]
 

@@ -280,7 +280,7 @@ class SitesPosterior:
         space, spectrum = self.space, self.space.spectrum
         coordinates, which = self.coordinate_draws(number_of_draws(space.rank), rng)
         explained = (coordinates[:, space.k :] ** 2) @ (spectrum.s * spectrum.top) ** 2
-        noise = np.array([self.likelihood.of_shape(node.log_shape).latent_variance for node in self.nodes])[which]
+        noise = np.array([self.likelihood.of_node(node).latent_variance for node in self.nodes])[which]
         out: FloatArray = np.sort(explained / (explained + space.design.n * noise))
         return out
 

@@ -88,6 +88,18 @@ class ShapePrior:
 
 
 @dataclass(frozen=True, slots=True)
+class FlatPrior(ShapePrior):
+    """A flat prior of u, of the density 2: with u the log of a scale that is ``ds / s`` for its square s."""
+
+    a: float = 0.0
+    b: float = 0.0
+
+    def values(self, u: FloatArray) -> FloatArray:
+        """Log densities of values of u."""
+        return np.full(np.shape(u), np.log(2.0))
+
+
+@dataclass(frozen=True, slots=True)
 class ShapeGrid:
     """Nodes and weights of the posterior of u.
 
@@ -127,6 +139,52 @@ class ShapeGrid:
     def mean(self) -> float:
         """Posterior mean of u."""
         return float(self.weight @ self.u)
+
+
+@dataclass(frozen=True, slots=True)
+class FormGrid:
+    """The posterior of the further parameter for several forms of the likelihood, and the posterior of these.
+
+    Attributes
+    ----------
+    forms : (G,) array
+    share : (G,) array
+        Posterior probabilities of the forms.
+    grids : tuple of G ShapeGrid
+    """
+
+    forms: FloatArray
+    share: FloatArray
+    grids: tuple[ShapeGrid, ...]
+
+    @property
+    def u(self) -> FloatArray:
+        """Nodes of all forms, (S,)."""
+        return np.concatenate([grid.u for grid in self.grids])
+
+    @property
+    def weight(self) -> FloatArray:
+        """Their weights, (S,)."""
+        return np.concatenate([w * grid.weight for w, grid in zip(self.share, self.grids, strict=True)])
+
+    @property
+    def which(self) -> IntArray:
+        """Node of u that each node of a fit belongs to, (K,)."""
+        before = np.cumsum([0, *(grid.u.size for grid in self.grids[:-1])])
+        return np.concatenate([start + grid.which for start, grid in zip(before, self.grids, strict=True)])
+
+    @property
+    def mean(self) -> float:
+        """Posterior mean of u."""
+        return float(self.weight @ self.u)
+
+    def quantiles(self, probabilities: FloatArray) -> FloatArray:
+        """Posterior mean of the form, and quantiles (m,), (1 + m,)."""
+        order = np.argsort(self.forms)
+        likely = self.share > 0
+        mean = float(self.share[likely] @ self.forms[likely])
+        at = np.searchsorted(np.cumsum(self.share[order])[:-1], probabilities)
+        return np.r_[mean, self.forms[order][at]]
 
 
 def top_of(
@@ -260,7 +318,13 @@ def _tail(u: FloatArray, evidence: FloatArray, prior: ShapePrior, way: float, sp
         bend = max(-float(curve(u[end], 2)), 0.0)
         if rate * abs(u[1] - u[0]) < FLAT:
             rate = bend = 0.0
-    reach = TAIL / (rate + (prior.b if way > 0 else prior.a))
+    fall = rate + (prior.b if way > 0 else prior.a)
+    if fall <= 0.0:
+        raise ValueError(
+            "the scale of the noise is not determined: the columns explain too many of the responses without error; "
+            "use family='gaussian'"
+        )
+    reach = TAIL / fall
     away = spacing * np.arange(1, 2 + int(min(reach / spacing, MOST)))
     change = prior.values(u[end] + way * away) - prior(float(u[end]))
     out: FloatArray = np.exp(change - rate * away - 0.5 * bend * away**2)

@@ -19,6 +19,7 @@ LAST_OF_THE_LEFT = "converged"
 """Facts up to this one are in the left column, numbers in the right one."""
 
 LOO = "LOO predicts each row from the others; the log score is the mean log probability of the outcomes."
+LOO_DENSITY = "LOO predicts each row from the others; the log score is the mean log density of the responses."
 NO_MEAN = "A dash stands for a mean that does not exist: the tail of the posterior is too heavy."
 INFINITE = "A dash for lambda or tau stands for infinity."
 
@@ -34,7 +35,7 @@ def summary(res: LinearEstimates, alpha: float, direction: bool = False) -> Form
     for i in range(min(len(targets), TARGETS)):
         facts = list(facts_for(res, "summary", i))
         tables.append(facts_table(title_of(res) if i == 0 else None, *_sides(res, facts)))
-        seen |= _explained_by(facts)
+        seen |= _explained_by(facts, LOO_DENSITY if res.model.distribution.has_density else LOO)
         shown = res.shown_coefficients(i, alpha)
         rows: list[list[str]] = [list(cells) for cells in rows_of(shown.values)]
         heads = [*shown.heads, *interval_heads(alpha)]
@@ -52,7 +53,7 @@ def summary(res: LinearEstimates, alpha: float, direction: bool = False) -> Form
     notes = [finding.labelled for finding in res.findings]
     if direction:
         notes.append(DIRECTION if res.model_name == "BayesRidge" else DIRECTION_OR_ZERO)
-    notes += [sentence for sentence in (NO_MEAN, LOO, NO_VARIANCE, INFINITE) if sentence in seen]
+    notes += [sentence for sentence in (NO_MEAN, LOO, LOO_DENSITY, NO_VARIANCE, INFINITE) if sentence in seen]
     notes += [left_out] if left_out else []
     if len(targets) > TARGETS:
         notes.append(f"{len(targets) - TARGETS} more targets are omitted.")
@@ -74,8 +75,8 @@ def _sides(
     return written[:middle], written[middle:]
 
 
-def _explained_by(facts: list[tuple[Fact, Any]]) -> set[str]:
-    """Sentences that facts call for."""
+def _explained_by(facts: list[tuple[Fact, Any]], of_loo: str) -> set[str]:
+    """Sentences that facts call for; `of_loo` is that on predictions of rows left out."""
     out = set()
     for fact, value in facts:
         if fact.name in PENALTY and not np.isfinite(value):
@@ -83,5 +84,5 @@ def _explained_by(facts: list[tuple[Fact, Any]]) -> set[str]:
         if fact.name == "sigma" and np.isinf(value):
             out.add(NO_VARIANCE)
         if fact.name.startswith("loo_"):
-            out.add(LOO)
+            out.add(of_loo)
     return out
