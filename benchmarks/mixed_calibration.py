@@ -29,7 +29,7 @@ from pybayesridge import BayesRidge
 NAME = "mixed_calibration"
 ROWS, LEVELS = 100, (5, 31)
 SETTINGS: dict[str, tuple[str, int, str, int]] = {
-    "logistic, one factor": ("binomial", 1, "ep", 400),
+    "logistic, one factor": ("binomial", 1, "ep", 600),
     "Poisson, one factor": ("poisson", 1, "ep", 400),
     "logistic, two factors": ("binomial", 2, "ep", 100),
     "Poisson, two factors": ("poisson", 2, "ep", 100),
