@@ -23,6 +23,7 @@ IN_SUMMARY = {
     "wide": EVERY | PENALTY | {"solver", "sigma", "explained_variance", "n_modes"},
     "yes/no ridge": EVERY | PENALTY | LEFT_OUT | BINOMIAL | {"solver"},
     "counts": EVERY | PENALTY | {"family", "link", "n_events", "loo_log_score", "loo_deviance", "solver"},
+    "outliers": EVERY | PENALTY | {"family", "link", "loo_log_score", "loo_absolute_error", "solver"},
     "selection": EVERY | SELECTION | {"noise_var", "rsquared", "log_evidence"},
     "groups": EVERY | SELECTION | {"noise_var", "rsquared", "log_evidence", "groups_included"},
     "yes/no selection": EVERY | SELECTION | BINOMIAL,
@@ -45,6 +46,7 @@ def fits():
         "wide": BayesRidge.from_formula(f"y ~ {' + '.join(wide)}", wide.assign(y=f["y"][:12])).fit(),
         "yes/no ridge": BayesRidge.from_formula(yes, f, family="binomial").fit(),
         "counts": BayesRidge.from_formula("n ~ a + b", f, family="poisson").fit(),
+        "outliers": BayesRidge.from_formula("y ~ a + b", f, family="student-t", df=4).fit("laplace"),
         "selection": SpikeSlab.from_formula(plain, f).fit(),
         "groups": SpikeSlab.from_formula(grouped, f).fit(),
         "yes/no selection": SpikeSlab.from_formula(yes, f, family="binomial").fit("exact", mcse=0.05),
@@ -68,11 +70,11 @@ def test_a_fit_has_the_facts_of_its_kind(kind, fits):
 def test_outputs_show_the_same_numbers(kind, fits):
     fit = fits[kind]
     res = fit
-    command = "ridge" if kind in ("ridge", "wide", "yes/no ridge", "counts") else "spikeslab"
+    command = "ridge" if kind in ("ridge", "wide", "yes/no ridge", "counts", "outliers") else "spikeslab"
     target = as_json(fit, command, alpha=0.05, warnings=())["targets"][0]
     for name, value in values_of(res, "json").items():
         assert target[name] == (value if np.isfinite(value) else None)
-    if kind != "counts":  # which R does not have
+    if kind not in ("counts", "outliers"):  # which R does not have
         exported = {name: float(values[0]) for name, values in export(res)["facts"].items()}
         assert exported == pytest.approx(values_of(res, "r"), nan_ok=True, abs=0)
     frame = compare_models({"fit": fit}).frame.loc[""]["fit"]
