@@ -9,6 +9,10 @@ precision of its site, is negative. With ``z = sqrt(df) sinh(v)`` the density is
 trapezoidal rule in v serves for cavities of any width.
 
 A priori the log of sigma is flat, with the density ``1 / sigma^2`` of sigma^2, and df is one of `GRID`.
+
+Without a row the density of its response is ``1 / E[1 / p(y | eta)]``, the mean taken over the posterior of all rows: as a
+polynomial in eta the quotient has a mean under a normal density whatever its spread. (A row's cavity may be next to no
+density, or none, where the sites of others have negative precisions.)
 """
 
 from __future__ import annotations
@@ -17,10 +21,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.approximation import Approximation
+from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
 from pybayesridge.sites.shape import FlatPrior, ShapePrior
 from pybayesridge.sites.tilted import CHUNK, DROP, NORMAL_STEP, SIZES, Cavity, Tilted, empty, sum_up
 
@@ -51,6 +56,10 @@ WIDE, NEAR = 9.0, 40.0
 
 FARTHEST = 300.0
 """Largest v: its hyperbolic cosine is a number, squared too."""
+
+AROUND, SHARES = np.polynomial.hermite_e.hermegauss(60)
+SHARES = SHARES / SHARES.sum()
+"""Nodes and weights for means over normal densities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +289,16 @@ class StudentT(Likelihood):
         above = density > density[at, each] - DROP
         first, last = above.argmax(axis=0), v.shape[0] - 1 - above[::-1].argmax(axis=0)
         return v[np.maximum(first - 1, 0), each], v[np.minimum(last + 1, v.shape[0] - 1), each], eta[at, each]
+
+    def left_out_at(self, node: Approximation) -> LeaveOneOut:
+        """Predictions of one copy of each row, by the posterior of all rows; for normal noise by the cavities."""
+        if np.isinf(self.df):
+            return self.left_out(node.cavity())
+        one = self.copied(np.ones(self.n))
+        eta = node.mean + np.sqrt(node.variance) * AROUND[:, None]
+        quotient = np.log(SHARES)[:, None] - np.stack([one.values(each) for each in eta])
+        total = logsumexp(quotient, axis=0)
+        return LeaveOneOut(-total, (np.exp(quotient - total) * eta).sum(axis=0))
 
     def predicted(self, cavity: Cavity, log_integral: FloatArray) -> FloatArray:
         """Mean of the linear predictor given the other copies."""
