@@ -10,9 +10,9 @@ trapezoidal rule in v serves for cavities of any width.
 
 A priori the log of sigma is flat, with the density ``1 / sigma^2`` of sigma^2, and df is one of `GRID`.
 
-Without a row the density of its response is ``1 / E[1 / p(y | eta)]``, the mean taken over the posterior of all rows: as a
-polynomial in eta the quotient has a mean under a normal density whatever its spread. (A row's cavity may be next to no
-density, or none, where the sites of others have negative precisions.)
+Without a row the density of its response is ``1 / E[1 / p(y | eta)]``, the mean taken over the posterior of all rows:
+the quotient grows no faster than a power of eta, so that it has a mean under a normal density whatever its spread. (A
+row's cavity may be next to no density, or none, where the sites of others have negative precisions.)
 """
 
 from __future__ import annotations
