@@ -111,6 +111,11 @@ class WithoutCuts:
         """There is no further parameter: nan."""
         return self.node.log_shape
 
+    @property
+    def form(self) -> float:
+        """There is one form of the likelihood: nan."""
+        return self.node.form
+
     def whole(self) -> Gaussian:
         """The joint posterior of distances and coordinates of the rows."""
         return self.node.gaussian(self.space)

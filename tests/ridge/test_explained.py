@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from pybayesridge import BayesRidge, Moments
-from pybayesridge.results import ridge_estimates as results
+from pybayesridge.ridge import penalty
 
 MONTE_CARLO = 5.0
 """Standard errors of a quantile's probability."""
@@ -90,8 +90,8 @@ def test_several_targets_and_moments():
 def test_a_summary_draws_once_for_each_target(monkeypatch):
     x, y, _ = problem(3)
     calls = []
-    plain = results.explained_share
-    monkeypatch.setattr(results, "explained_share", lambda *a: calls.append(a[3]) or plain(*a))
+    plain = penalty.explained_share
+    monkeypatch.setattr(penalty, "explained_share", lambda *a: calls.append(a[3]) or plain(*a))
     for columns in (x, np.hstack([x, np.random.default_rng(0).normal(size=(y.size, 2 * y.size))])):
         res = BayesRidge(np.column_stack([y, y[::-1], y**2]), columns).fit("exact")
         calls.clear()
