@@ -53,7 +53,7 @@ def test_one_class_has_both_families():
         _ = gaussian.link
     with pytest.raises(
         ValueError,
-        match=r"family must be 'gaussian', .*'ordinal' or 'beta-binomial', not 'gamma'",
+        match=r"family must be 'gaussian', .*'beta-binomial' or 'student-t', not 'gamma'",
     ):
         BayesRidge(DATA["y"], DATA[["x0"]], family="gamma")
 
