@@ -295,6 +295,16 @@ def _of_registry(table: Any) -> Methods:
     return Methods(methods=table.METHODS, default=table.DEFAULT, elsewhere=table.NOT_HERE)
 
 
+SITES = Lane(
+    name="sites",
+    model="BayesRidge",
+    table=lambda: _of_registry(of_sites),
+    options=("tol", "maxiter"),
+    defaults={"tol": 1e-6, "maxiter": 200},
+    told=_sweeps,
+)
+"""Ridges of responses that are not Gaussian, with one penalty."""
+
 KINDS: dict[str, Lane] = {
     "conjugate": Lane(
         name="conjugate",
@@ -304,32 +314,14 @@ KINDS: dict[str, Lane] = {
         defaults={"tol": 1e-8, "maxiter": 10_000},
         told=_iterations,
     ),
-    "sites": Lane(
-        name="sites",
-        model="BayesRidge",
-        table=lambda: _of_registry(of_sites),
-        options=("tol", "maxiter"),
-        defaults={"tol": 1e-6, "maxiter": 200},
-        told=_sweeps,
-    ),
-    "sites_with_scale": Lane(
-        name="sites",
-        model="BayesRidge",
+    "sites": SITES,
+    "sites_with_scale": replace(
+        SITES,
         table=lambda: Methods(
             methods=of_sites.INTEGRATED, default=of_sites.DEFAULT, elsewhere=of_sites.NOT_OF_SCALES
         ),
-        options=("tol", "maxiter"),
-        defaults={"tol": 1e-6, "maxiter": 200},
-        told=_sweeps,
     ),
-    "ordinal": Lane(
-        name="ordinal",
-        model="BayesRidge",
-        table=lambda: _of_registry(of_sites),
-        options=("tol", "maxiter"),
-        defaults={"tol": 1e-6, "maxiter": 200},
-        told=_sweeps,
-    ),
+    "ordinal": replace(SITES, name="ordinal"),
     "banded": Lane(
         name="banded",
         model="BayesRidge",

@@ -14,6 +14,7 @@ from pybayesridge.bands.mixed import MixedFit
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandPosterior
+from pybayesridge.results.estimates import summary_of_draws
 from pybayesridge.results.gaussian_estimates import GaussianEstimates
 from pybayesridge.results.labelled import Labelled, per_row, per_target
 from pybayesridge.results.variance_components import VarianceComponents
@@ -91,7 +92,7 @@ class BandEstimates(VarianceComponents, GaussianEstimates):
     def explained_variance_of(self, i: int, alpha: float, rng: RandomLike = 0) -> FloatArray:
         """Mean, median and interval for one target, whose draws are the same whatever the others are."""
         share = self.band_fit.explained(self.noise, i, np.random.default_rng(rng))
-        return np.array([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
+        return summary_of_draws(share, alpha)
 
     @per_row
     def loo_residuals(self) -> FloatArray:

@@ -28,6 +28,14 @@ if TYPE_CHECKING:
     from pybayesridge.selection.result import Exact
 
 
+SUMMARY = ["mean", "median", "lower", "upper"]
+
+
+def summary_of_draws(draws: FloatArray, alpha: float) -> FloatArray:
+    """Mean, median and limits of the interval of draws, the entries of ``SUMMARY``."""
+    return np.array([draws.mean(), *np.quantile(draws, [0.5, alpha / 2, 1 - alpha / 2])])
+
+
 class LinearEstimates(Shown):
     """Posterior means, standard deviations and intervals of a linear model, and what a fit has to say.
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.results.arguments import check_alpha
-from pybayesridge.results.estimates import LinearEstimates
+from pybayesridge.results.estimates import SUMMARY, LinearEstimates
 from pybayesridge.results.labelled import per_target
 
 
@@ -88,5 +88,5 @@ class GaussianEstimates(LinearEstimates):
         check_alpha(alpha)
         targets = self.model.data.targets
         rows = [self.explained_variance_of(i, alpha, rng) for i in range(len(targets))]
-        out = pd.DataFrame(rows, index=targets, columns=["mean", "median", "lower", "upper"])
+        out = pd.DataFrame(rows, index=targets, columns=SUMMARY)
         return out.iloc[0].rename("explained_variance") if self.model.one_target else out

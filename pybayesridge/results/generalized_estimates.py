@@ -12,7 +12,7 @@ from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.binomial.scores import Calibration, calibration
 from pybayesridge.checks import positive_int
 from pybayesridge.results.arguments import check_alpha
-from pybayesridge.results.estimates import LinearEstimates
+from pybayesridge.results.estimates import SUMMARY, LinearEstimates, summary_of_draws
 from pybayesridge.results.labelled import of_family, per_row
 from pybayesridge.sites import penalty
 from pybayesridge.sites.fit import SitesFit
@@ -224,7 +224,7 @@ class GeneralizedEstimates(LinearEstimates):
             scale sigma, and df unless they were given; columns mean, median, lower, upper.
         """
         table = self.hyperparameters_of(0, np.array([0.5, check_alpha(alpha) / 2, 1 - alpha / 2]))
-        return pd.DataFrame(table, index=self.hyperparameter_names, columns=["mean", "median", "lower", "upper"])
+        return pd.DataFrame(table, index=self.hyperparameter_names, columns=SUMMARY)
 
     def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
         """Posterior means, and quantiles at the three levels `at`, of the hyperparameters, (3 to 5, 4)."""
@@ -273,8 +273,7 @@ class GeneralizedEstimates(LinearEstimates):
         """
         check_alpha(alpha)
         share = self.posterior.latent_share(np.random.default_rng(rng))
-        values = [share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])]
-        return pd.Series(values, index=["mean", "median", "lower", "upper"], name="explained_variance")
+        return pd.Series(summary_of_draws(share, alpha), index=SUMMARY, name="explained_variance")
 
     def penalty_distribution(self) -> penalty.PenaltyDistribution | None:
         """The posterior of log t2; None for a method that fixes it. Internal."""

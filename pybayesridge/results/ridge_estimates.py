@@ -11,6 +11,7 @@ import pandas as pd
 
 from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results.estimates import SUMMARY, summary_of_draws
 from pybayesridge.results.gaussian_estimates import GaussianEstimates
 from pybayesridge.results.labelled import Labelled, per_row, per_target
 from pybayesridge.ridge.fit import RidgeFit
@@ -136,7 +137,7 @@ class RidgeEstimates(GaussianEstimates):
             tables[name] = pd.DataFrame(
                 self.hyperparameters_of(i, at),
                 index=self.hyperparameter_names,
-                columns=["mean", "median", "lower", "upper"],
+                columns=SUMMARY,
             )
         return next(iter(tables.values())) if self.model.one_target else pd.concat(tables, names=["target", None])
 
@@ -157,7 +158,7 @@ class RidgeEstimates(GaussianEstimates):
         if known is not None:
             return known.copy()
         share = self.penalty.explained(i, np.random.default_rng(rng))
-        out = np.array([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
+        out = summary_of_draws(share, alpha)
         if isinstance(rng, int):
             self._explained[i, alpha, rng] = out.copy()
         return out

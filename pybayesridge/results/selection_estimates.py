@@ -14,7 +14,7 @@ from pybayesridge.checks import positive, positive_int
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results import monte_carlo
 from pybayesridge.results.arguments import check_alpha
-from pybayesridge.results.estimates import LinearEstimates
+from pybayesridge.results.estimates import SUMMARY, LinearEstimates, summary_of_draws
 from pybayesridge.results.labelled import per_coefficient
 from pybayesridge.selection.check import Check
 from pybayesridge.selection.credible import CredibleSet, credible_sets, pair_inclusion, select_by_fdr
@@ -485,5 +485,4 @@ class SelectionEstimates(LinearEstimates):
         if self.exact_posterior is None:
             raise ValueError(NO_ROW_SPACE.format(what=what))
         share = self.exact_posterior.explained_share(np.random.default_rng(rng))
-        values = [share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])]
-        return pd.Series(values, index=["mean", "median", "lower", "upper"], name="explained_variance")
+        return pd.Series(summary_of_draws(share, alpha), index=SUMMARY, name="explained_variance")

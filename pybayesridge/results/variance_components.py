@@ -14,7 +14,7 @@ from pybayesridge.bands.components import VarianceGrid
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.data.bands import Bands
 from pybayesridge.results.arguments import check_alpha, target_position
-from pybayesridge.results.estimates import LinearEstimates
+from pybayesridge.results.estimates import SUMMARY, LinearEstimates
 from pybayesridge.results.facts import Written, interval_heads, rows_of
 from pybayesridge.text import did_you_mean, rounded
 
@@ -225,7 +225,7 @@ class VarianceComponents(LinearEstimates):
             name: pd.DataFrame(
                 self.hyperparameters_of(i, at),
                 index=self.hyperparameter_names,
-                columns=["mean", "median", "lower", "upper"],
+                columns=SUMMARY,
             )
             for i, name in enumerate(names)
         }

@@ -18,10 +18,6 @@ from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.spectrum import Spectrum
 
-if TYPE_CHECKING:
-    pass
-
-
 ELEMENTS, ROWS = 1 << 16, 1024
 """Rows are copied in blocks of about so many numbers, which stay in the processor's cache, and of at least so many
 rows, which keep products of large blocks fast."""

@@ -22,8 +22,8 @@ def test_intervals_that_hold_a_number():
 
 def test_what_r_tells():
     found = bands.told("lmer, Wald\t0.5\tDays\t10.5\t7.4\t13.5\nlmer, Wald\t0.5\tsigma\t25\tNA\tNA\n")
-    assert found["lmer, Wald"]["seconds"] == 0.5
-    assert found["lmer, Wald"]["values"]["Days"] == [10.5, 7.4, 13.5]
+    assert found["lmer, Wald"]["seconds"] == pytest.approx(0.5)
+    assert found["lmer, Wald"]["values"]["Days"] == pytest.approx([10.5, 7.4, 13.5])
     assert np.isnan(found["lmer, Wald"]["values"]["sigma"][1:]).all()
 
 

@@ -84,6 +84,7 @@ def fits() -> dict[str, Fit]:
         "counts laplace": ridge("count ~ a + b", "laplace", **counts),
         "counts groups": ridge("count ~ a + (1 | h)", "laplace", **counts),
         "overdispersed": ridge("count ~ a + b", "laplace", **(counts | {"family": "negative-binomial"})),
+        "outliers": ridge("y ~ a + C(g)", "laplace", family="student-t", df=4.0),
         "selection": chosen("y ~ a + b + c + C(g)", "exact", weights="w"),
         "selection groups": chosen("y ~ a + b + c + C(g)", "exact", group="term"),
         "selection ep": chosen("y ~ a + b + c + C(g)", "ep"),

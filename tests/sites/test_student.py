@@ -105,11 +105,15 @@ def by_quadrature(y, x, df):
 
 
 @pytest.mark.parametrize("df", [3.0, 6.0])
-def test_posterior_is_that_of_quadrature(df):
+@pytest.mark.parametrize("leverage", [None, 4.0])
+def test_posterior_is_that_of_quadrature(df, leverage):
+    """With an outlier, also one far from the others in its column, of which least squares makes most."""
     rng = np.random.default_rng(2)
     x = rng.standard_normal(20)
     y = 0.8 * x + rng.standard_t(3, 20)
     y[0] += 8.0
+    if leverage:
+        x[0], y[0] = leverage, -2 * leverage
     mean, sd, log_evidence = by_quadrature(y, x, df)
     res = BayesRidge(y, x[:, None], intercept=False, family="student-t", df=df).fit()
     assert res.converged
