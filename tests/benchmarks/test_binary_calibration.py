@@ -1,12 +1,10 @@
 """Simulation-based calibration of yes/no responses: draws from the prior, one fit of each model, the page."""
 
 import numpy as np
-import pytest
 from scipy.stats import kstest
 
+from benchmarks import binary_calibration as calibration
 from tests.effort import only_thorough
-
-calibration = pytest.importorskip("benchmarks.binary_calibration")
 
 LEAST_P = 1e-3
 """Of a test whose null hypothesis holds, with a fixed seed."""

@@ -3,7 +3,7 @@
 import pytest
 
 pytest.importorskip("sklearn")
-threads = pytest.importorskip("benchmarks.binary_threads")
+from benchmarks import binary_threads as threads
 
 
 def test_a_case_and_its_page(monkeypatch):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-common = pytest.importorskip("benchmarks.common")
+from benchmarks import common
 
 
 def test_save(tmp_path, capsys):

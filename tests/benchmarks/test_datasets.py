@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-datasets = pytest.importorskip("benchmarks.paper_ridge.datasets")
-
-from tests.benchmarks.made_up import (  # noqa: E402
+from benchmarks.paper_ridge import datasets
+from tests.benchmarks.made_up import (
     AUTOMOBILE_TEXT,
     abalone,
     archive,

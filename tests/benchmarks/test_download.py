@@ -6,11 +6,10 @@ import threading
 
 import pytest
 
-download = pytest.importorskip("benchmarks.paper_ridge.download")
-
-from benchmarks.paper_ridge.datasets import LOADERS, MissingDataError  # noqa: E402
-from benchmarks.paper_ridge.download import SOURCES, Source  # noqa: E402
-from tests.benchmarks.made_up import abalone, archive, lines, numbers, write, yacht  # noqa: E402
+from benchmarks.paper_ridge import download
+from benchmarks.paper_ridge.datasets import LOADERS, MissingDataError
+from benchmarks.paper_ridge.download import SOURCES, Source
+from tests.benchmarks.made_up import abalone, archive, lines, numbers, write, yacht
 
 FILES = {
     "abalone": Source("1/abalone.zip", {"abalone.data": "abalone.data"}, {"abalone": 12}),

@@ -3,17 +3,16 @@
 import numpy as np
 import pytest
 
+from benchmarks import correlated_columns as correlated
+from benchmarks import credible_sets as sets
+from benchmarks import finemapping
+from benchmarks import finemapping_data as data
+from benchmarks import long_chain as chain
+from benchmarks import selection_calibration as calibration
 from pybayesridge.selection.enumeration import enumerate_sets
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.problem import problem_of_rows
 from tests.effort import number, only_thorough
-
-chain = pytest.importorskip("benchmarks.long_chain")
-data = pytest.importorskip("benchmarks.finemapping_data")
-finemapping = pytest.importorskip("benchmarks.finemapping")
-sets = pytest.importorskip("benchmarks.credible_sets")
-calibration = pytest.importorskip("benchmarks.selection_calibration")
-correlated = pytest.importorskip("benchmarks.correlated_columns")
 
 CHAIN = 0.04  # worst seen 0.012
 ALONE = 8.0  # |z| of one number; worst seen of 500 problems 4.8

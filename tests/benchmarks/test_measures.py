@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-measures = pytest.importorskip("benchmarks.measures")
+from benchmarks import measures
 
 TOL = 1e-12
 TOL_QUADRATURE = 1e-8

@@ -6,10 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from benchmarks import nist
+from benchmarks import nist_data as data_sets
 from pybayesridge import BayesRidge, DegenerateFitWarning, PrecisionWarning
-
-nist = pytest.importorskip("benchmarks.nist")
-data_sets = pytest.importorskip("benchmarks.nist_data")
 
 HALF = Fraction(1, 2)
 """Units of the last published digit."""

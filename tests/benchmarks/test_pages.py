@@ -6,8 +6,6 @@ import re
 import numpy as np
 import pytest
 
-pytest.importorskip("benchmarks.pages")
-
 from benchmarks import common, pages
 from benchmarks.paper_ridge import quick as quick_table2
 from benchmarks.paper_ridge import stand_ins

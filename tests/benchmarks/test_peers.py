@@ -6,10 +6,9 @@ import time
 import numpy as np
 import pytest
 
+from benchmarks import peers_data as data
+from benchmarks import peers_run as run
 from tests.effort import only_thorough, share
-
-data = pytest.importorskip("benchmarks.peers_data")
-run = pytest.importorskip("benchmarks.peers_run")
 
 TOL_SHARE = 0.1  # of a sample variance
 
@@ -96,12 +95,12 @@ def test_a_fit_over_its_budget_is_given_up(monkeypatch):
 
 def test_methods_of_python_on_one_set():
     pytest.importorskip("sklearn")
-    ridge, selection = (
-        pytest.importorskip("benchmarks.peers_ridge"),
-        pytest.importorskip("benchmarks.peers_selection"),
-    )
-    problem = data.make("independent", 50, 8, 0, active=2, share=0.8)
     from sklearn import linear_model
+
+    from benchmarks import peers_ridge as ridge
+    from benchmarks import peers_selection as selection
+
+    problem = data.make("independent", 50, 8, 0, active=2, share=0.8)
 
     methods = {
         "exact": ridge.bayes_ridge("exact"),
@@ -121,8 +120,9 @@ def test_methods_of_python_on_one_set():
 @only_thorough
 @pytest.mark.parametrize("package", share(["susieR", "glmnet", "MASS"], 3))
 def test_packages_of_r(package):
-    peers_r = pytest.importorskip("benchmarks.peers_r")
-    ridge = pytest.importorskip("benchmarks.peers_ridge")
+    from benchmarks import peers_r
+    from benchmarks import peers_ridge as ridge
+
     if not peers_r.has(package):
         pytest.skip(f"R or its package {package} is not there")
     code = {"glmnet": peers_r.GLMNET, "MASS": peers_r.MASS, "susieR": peers_r.SUSIE}[package]
@@ -138,7 +138,8 @@ def test_packages_of_r(package):
 
 
 def test_comparison_with_susie_on_the_page():
-    selection = pytest.importorskip("benchmarks.peers_selection")
+    from benchmarks import peers_selection as selection
+
     case = run.Case("independent", 40, 10, 2, 3, 0.8)
     found = run.run_case(case, {selection.OURS: oracle, selection.SUSIE: oracle, "EP": oracle}, limit=20.0)
     assert found["runs"]["EP"][0]["log_score"] < 1e-5

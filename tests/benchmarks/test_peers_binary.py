@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks import peers_binary as peers
 from tests.effort import only_thorough
-
-peers = pytest.importorskip("benchmarks.peers_binary")
 
 TOL = 1e-12
 

@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from pybayesridge import BayesRidge
-
-pytest.importorskip("benchmarks.common", reason="an installed package comes without its benchmarks")
-
 from benchmarks import common, scaling
 from benchmarks.paper_ridge import algorithms, appendix_a, figures_common, simulation, table1
+from pybayesridge import BayesRidge
 
 EXACT = 1e-12
 """Closed forms against each other."""

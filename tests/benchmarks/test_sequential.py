@@ -7,8 +7,7 @@ from pybayesridge.ep import Data, fit_sites
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
 pytest.importorskip("numba")
-sequential = pytest.importorskip("benchmarks.paper_ep.sequential")
-experiment = pytest.importorskip("benchmarks.paper_ep.experiment")
+from benchmarks.paper_ep import experiment, sequential
 
 TOL = 2e-3
 """Both stop at a residual of 1e-3 posterior standard deviations, which are below one."""

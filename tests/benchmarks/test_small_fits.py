@@ -1,8 +1,6 @@
 """The benchmark of small fits, at its smallest."""
 
-import pytest
-
-small_fits = pytest.importorskip("benchmarks.small_fits")
+from benchmarks import small_fits
 
 
 def test_every_method_is_in_every_table(monkeypatch):

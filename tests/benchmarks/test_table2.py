@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pytest.importorskip("benchmarks.paper_ridge")
-
 from benchmarks.paper_ridge import hydra, methods, page, paper, reasons, splits, summary, table2
 from benchmarks.paper_ridge.datasets import Dataset
 from pybayesridge import BayesRidge

@@ -1,0 +1,1 @@
+"""The benchmarks: scripts that write the pages in `benchmarks/results`, and what they share."""
