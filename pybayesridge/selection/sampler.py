@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.collapsed import of_left_over
+from pybayesridge.selection.collapsed import log_joint, of_left_over, spectrum
 from pybayesridge.selection.estimates import (
     FEWEST_DRAWS,
     GROWTH,
@@ -28,6 +28,7 @@ from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import MOST_TOGETHER, Proposals, Sums, Walkers, Weighted
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.recalled import recalled_sets
+from pybayesridge.selection.search import Search
 from pybayesridge.selection.starts import Start
 from pybayesridge.selection.traces import Recorder, Trace
 from pybayesridge.selection.unseen import Unseen, unseen
@@ -105,6 +106,9 @@ HOPELESS = 16.0
 """Nats that the posterior probability of where a walker is lies below that of the best walker's state, at least, for
 it to start again from there."""
 
+LOOKS = 2
+"""Looks at a walk that has not ended after which each further one comes with a search for better sets."""
+
 SLICE = 0.1
 """Seconds of a call of the compiled code, about: between two of them Ctrl-C is seen and progress is shown."""
 
@@ -151,6 +155,7 @@ def sample_sets(
     mcse: float = 0.01,
     maxiter: int = 100_000_000,
     progress: Progress | None = None,
+    search: Search | None = None,
 ) -> Run:
     """Run one walker from each start until the largest standard error is at most `mcse` and the walkers agree.
 
@@ -167,8 +172,10 @@ def sample_sets(
         Steps of all walkers together.
     progress : callable, optional
         Called now and then with the number of steps and the last estimate, None before the first one.
+    search : Search, optional
+        For sets that are out of the walkers' reach: it goes on while they walk.
     """
-    return run_walk(Walk(problem, grid, starts, rng, most_columns, progress), mcse, maxiter)
+    return run_walk(Walk(problem, grid, starts, rng, most_columns, progress, search=search), mcse, maxiter)
 
 
 def run_walk(walk: Walk, mcse: float, maxiter: int) -> Run:
@@ -211,8 +218,10 @@ class Walk:
         most_columns: int,
         progress: Progress | None,
         weighted: Weighted | None = None,
+        search: Search | None = None,
     ) -> None:
         n = len(starts)
+        self.search = search
         self.problem, self.grid, self.n, self.progress = problem, grid, n, progress
         self.walkers = Walkers(problem, grid, n, most_columns, weighted)
         seeds = rng.integers(0, 2**64, (n, 4), dtype=np.uint64)
@@ -329,19 +338,33 @@ class Walk:
         self._leave()
 
     def _leave(self) -> bool:
-        """Take walkers from where the posterior has nothing, but no way out, to the best state of all; if any."""
-        moved = False
+        """Take walkers from where the posterior has nothing, but no way out, to the best state that is known."""
         states = [self.walkers.state(i) for i in range(self.n)]
         value = np.array([self._log_joint(*state) for state in states])
-        best = int(np.argmax(value))
+        first = int(np.argmax(value))
+        best, most = states[first][:2], value[first]
+        if self.search is not None and len(self.ends) >= LOOKS:
+            best, most = self._better_of(best, most, self.search.sets())
+        moved = False
         for i, (units, _, _) in enumerate(states):
             # As many sets as there are of this size, all of them as probable, would not do either.
             n = self.problem.units.n
             others = gammaln(n + 1.0) - gammaln(units.size + 1.0) - gammaln(n - units.size + 1.0)
-            if value[i] + others < value[best] - HOPELESS:
-                self.walkers.start(i, *states[best][:2], None)
+            if value[i] + others < most - HOPELESS:
+                self.walkers.start(i, *best, None)
                 moved = True
         return moved
+
+    def _better_of(
+        self, state: tuple[IntArray, int], value: float, sets: Sequence[IntArray]
+    ) -> tuple[tuple[IntArray, int], float]:
+        """A state, or the first of some sets at its likeliest node; and its log joint density as of `_log_joint`."""
+        if not sets:
+            return state, value
+        part = spectrum(self.problem, self.problem.units.columns(sets[0]))
+        density = log_joint(self.problem, self.grid, part, sets[0]) - self.grid.log_none
+        node = int(np.argmax(density))
+        return ((sets[0], node), float(density[node])) if density[node] > value else (state, value)
 
     def _log_joint(self, units: IntArray, node: int, held: FloatArray) -> float:
         """Log p(y, A, node) of a state, up to a constant; `held` is R, log |M| and more."""
@@ -360,7 +383,7 @@ class Walk:
 
         If a walker has found a far better place than others have, all that was counted was on the way.
         """
-        if self.counted and self._leave():
+        if self.counted and self.steps < maxiter and self._leave():
             self.counted, self.ends = 0, []
         wanted = self.first * self.every if self.counted == 0 else GROWTH * self.counted
         wanted = self.every * int(np.ceil(wanted / self.every))

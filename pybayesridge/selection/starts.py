@@ -11,6 +11,7 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.collapsed import log_joint, spectrum
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.search import fixed_and_free
 
 MOST_PRIOR = 10
 """Units of a draw from the prior at most: it need not be likely, and a large one is slow to leave."""
@@ -28,7 +29,7 @@ class Start:
     units : int array
     node : int
         Of log g: the most probable one given the set.
-    kind : {"given", "empty", "dense", "prior"}
+    kind : {"given", "empty", "dense", "searched", "prior"}
     """
 
     units: IntArray
@@ -43,12 +44,10 @@ def starting_states(
     rng: np.random.Generator,
     given: Sequence[IntArray] = (),
     most_columns: int | None = None,
+    searched: Sequence[IntArray] = (),
 ) -> list[Start]:
-    """States for n walkers: those `given`, the empty set, dense sets and draws from the prior, in turn."""
-    odds = grid.unit_odds
-    every = np.arange(grid.n_units, dtype=np.intp)
-    always = every[:0] if odds is None else np.flatnonzero(odds == np.inf)
-    free = every if odds is None else np.flatnonzero(np.isfinite(odds))
+    """States for n walkers: the empty set, dense sets, those `searched`, draws from the prior, those `given`."""
+    always, free = fixed_and_free(grid)
     most = problem.d if most_columns is None else most_columns
     dense = _dense(problem, always, free, min(most, MOST_DENSE))
     found: list[tuple[str, IntArray]] = []
@@ -61,6 +60,8 @@ def starting_states(
             # The first half of the dense starts is as dense as may be, the others less.
             share = 1.0 if i % 8 == 1 else 0.4
             found.append(("dense", np.union1d(always, dense[: int(np.ceil(share * dense.size))]).astype(np.intp)))
+        elif i % 8 == 2 and i // 8 < len(searched):
+            found.append(("searched", searched[i // 8]))
         else:
             found.append(("prior", _prior_draw(problem, always, free, most, rng)))
     nodes: dict[bytes, int] = {}
