@@ -21,11 +21,6 @@ from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.model_size import size_distribution
 from pybayesridge.linalg.qr import triangle
 
-EPS = float(np.finfo(float).eps)
-
-EIGENVALUE_NOISE = 4 * EPS
-"""Errors of the eigenvalues of X'X, relative to the largest."""
-
 DEPENDENT = 1e-7
 """Columns of length 1 count as linearly dependent up to here: moments keep the square root of a double's digits."""
 
@@ -169,17 +164,6 @@ def data_of_products(design: Design, products: CrossProducts) -> Data:
     data = Data.from_moments(gram, products.xty[:, 0], 0.0 if design.y_vanishes[0] else 1.0, float(design.nu))
     # Where the columns span all that Z leaves, what is left is rounding.
     return replace(data, rss0=0.0) if data.root.shape[0] >= design.nu else data
-
-
-def loss_of_moments(data: Data, penalty: float) -> float:
-    """Relative error of X'X + penalty in its least direction, and of the residual sum of squares, from moments."""
-    eigenvalues = np.einsum("ij,ij->i", data.root, data.root)
-    top = float(eigenvalues.max(initial=0.0))
-    if top == 0.0:
-        return 0.0
-    least = float(eigenvalues.min()) / top if data.root.shape[0] == min(data.n_columns, data.nu) else 0.0
-    residual = 16 * EPS * data.yy / data.rss0 if data.rss0 > 0 else 0.0
-    return max(EIGENVALUE_NOISE / max(least + penalty / top, EIGENVALUE_NOISE), residual)
 
 
 def select(

@@ -217,6 +217,13 @@ class OrdinalFit(SitesFit):
         )
         return found
 
+    @property
+    def category_counts(self) -> FloatArray:
+        """Number of rows in each category, copies included, (K,)."""
+        likelihood: Any = self.likelihood
+        counts: FloatArray = likelihood.counts
+        return counts
+
     def posterior_nodes(self) -> tuple[WithoutCuts, ...]:
         """The nodes with the distances of cut points integrated out."""
         space: Any = self.space

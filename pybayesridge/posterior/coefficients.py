@@ -155,26 +155,3 @@ def joined(parts: Sequence[Answer], ask: Ask) -> Answer:
     return Answer(
         mean, each("sd", ask.sd), mean, each("quantiles", bool(ask.probabilities)), each("above", ask.above)
     )
-
-
-def placed(answer: Answer, ask: Ask, at: IntArray, count: int) -> Answer:
-    """The answer about `count` coefficients, of which those at other positions than `at` are exactly zero."""
-    q = answer.mean.shape[1]
-    nothing = unknown(count, q)
-
-    def each(values: FloatArray, asked: bool, other: float = 0.0) -> FloatArray:
-        if not asked:
-            return nothing
-        out = np.full((count, *values.shape[1:]), other)
-        out[at] = values
-        return out
-
-    mean, zero = each(answer.mean, ask.mean), answer.mass_at_zero
-    return Answer(
-        mean,
-        each(answer.sd, ask.sd),
-        mean if answer.center is answer.mean else each(answer.center, ask.mean),
-        each(answer.quantiles, True) if ask.probabilities else np.zeros((count, q, 0)),
-        each(answer.above, ask.above),
-        None if zero is None else each(zero, ask.above, 1.0),
-    )

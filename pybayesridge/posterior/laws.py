@@ -27,6 +27,10 @@ MAXITER = 200
 UNKNOWN = np.array(np.nan)
 UNKNOWN.flags.writeable = False
 
+AROUND_MEDIAN = (0.15865525393145707, 0.5, 0.8413447460685429)
+"""Half the distance between the outer ones' quantiles is the standard deviation of a normal distribution: it stands
+for one beside a median where there are no moments."""
+
 Joint: TypeAlias = Literal["exact", "gaussian", "none"]
 """Whether what a posterior says of several coefficients follows from what it says of each; or is that of a Gaussian
 with the same moments, as of expectation propagation; or is not there."""
@@ -81,6 +85,28 @@ class Answer:
     above: FloatArray
     mass_at_zero: FloatArray | None = None
     mcse: FloatArray | None = None
+
+    def placed(self, ask: Ask, at: IntArray, count: int) -> Answer:
+        """The answer about `count` functions, of which those at other positions than `at` are exactly zero."""
+        q = self.mean.shape[1]
+        nothing = unknown(count, q)
+
+        def each(values: FloatArray, asked: bool, other: float = 0.0) -> FloatArray:
+            if not asked:
+                return nothing
+            out = np.full((count, *values.shape[1:]), other)
+            out[at] = values
+            return out
+
+        mean, zero = each(self.mean, ask.mean), self.mass_at_zero
+        return Answer(
+            mean,
+            each(self.sd, ask.sd),
+            mean if self.center is self.mean else each(self.center, ask.mean),
+            each(self.quantiles, True) if ask.probabilities else np.zeros((count, q, 0)),
+            each(self.above, ask.above),
+            None if zero is None else each(zero, ask.above, 1.0),
+        )
 
 
 class Posterior(Protocol):

@@ -119,11 +119,6 @@ class Sought:
         )
 
 
-AROUND_MEDIAN = (0.15865525393145707, 0.5, 0.8413447460685429)
-"""Half the distance between the outer ones' quantiles is the standard deviation of a normal distribution: it stands
-for one beside a median where there are no moments."""
-
-
 @dataclass(frozen=True, slots=True)
 class Common:
     """m mixtures of K components with common weights; a component of scale 0 is a point mass.

@@ -12,8 +12,7 @@ import pandas as pd
 from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.families.family import Family
 from pybayesridge.late import Late
-from pybayesridge.posterior.laws import Ask, mixed_error, total_moments
-from pybayesridge.posterior.quantiles import AROUND_MEDIAN
+from pybayesridge.posterior.laws import AROUND_MEDIAN, Ask, mixed_error, total_moments
 from pybayesridge.results.arguments import unit_rows
 from pybayesridge.results.contrast import Parts, as_table, combined, law_of
 from pybayesridge.results.variables import Variables

@@ -12,7 +12,6 @@ import pandas as pd
 from pybayesridge._types import AnyArray, FloatArray, IntArray, RandomLike
 from pybayesridge.data.frames import make_frame
 from pybayesridge.findings import Finding
-from pybayesridge.posterior.coefficients import placed
 from pybayesridge.posterior.laws import Answer, Ask, Joint, Posterior, RowLaw
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.arguments import check_alpha, standardized_size, target_position
@@ -122,13 +121,13 @@ class LinearEstimates(Shown):
             posterior = posterior.of_targets(slice(target, target + 1))
         at = np.concatenate(self.model.positions(posterior.design))
         if which is None:
-            return placed(posterior.coefficients.ask(ask), ask, at, len(self.model.exog_names))
+            return posterior.coefficients.ask(ask).placed(ask, at, len(self.model.exog_names))
         wanted = np.asarray(which, dtype=np.intp)
         of_position = np.full(len(self.model.exog_names), -1)
         of_position[at] = np.arange(at.size)
         varies = np.flatnonzero(of_position[wanted] >= 0)
-        found = posterior.coefficients.ask(ask, of_position[wanted[varies]])
-        return placed(found, ask, varies, wanted.size)
+        found: Answer = posterior.coefficients.ask(ask, of_position[wanted[varies]])
+        return found.placed(ask, varies, wanted.size)
 
     @property
     def parts(self) -> tuple[Self, ...]:

@@ -14,34 +14,33 @@ for a selection by expectation propagation ``v mean_i`` and ``v^2 own_i + sum_j 
 (v M_i^-1 v' + |z z_root|^2)`` with the b_i and M_i of :mod:`pybayesridge.selection.components`. Where there are
 ``rows`` (of the standardised data, weighted), ``|L_i^-1 rows (own_i v)|^2`` is to be subtracted in addition, L_i
 being the rows of ``lower`` of node i, one of ``lower_of``. A ridge with ``half`` in place of ``right`` has ``right =
-rows' half``. A new observation adds noise_i, divided by its weight. `export_generalized` has the same of responses
-that are not Gaussian, where y_on_z is 0 and y_norm 1; a selection of these by expectation propagation has the law of
-:meth:`pybayesridge.sites.selection_posterior.SitesSelectionPosterior.as_arrays`.
+rows' half``. A new observation adds noise_i, divided by its weight. Responses that are not Gaussian have the law of
+:mod:`pybayesridge.sites.posterior`, where y_on_z is 0 and y_norm 1; a selection of these by expectation propagation
+has that of :meth:`pybayesridge.sites.selection_posterior.SitesSelectionPosterior.as_arrays`. With several bands there
+are the laws of :mod:`pybayesridge.bands.arrays` and :mod:`pybayesridge.sites.band_posterior`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pybayesridge._types import ArrayLike, FloatArray
-from pybayesridge.bands.posterior import BandPosterior
+from pybayesridge.bands.arrays import as_arrays
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.results.export_bands import band_nodes, components, mixed_nodes
+from pybayesridge.results.export_bands import components
 from pybayesridge.results.export_fields import VERSION
 from pybayesridge.results.export_generalized import (
-    banded_sites_posterior,
     generalized_selection_values,
     generalized_values,
-    sites_posterior,
+    refuse_bands,
 )
 from pybayesridge.results.facts import values_of
-from pybayesridge.ridge.posterior import RidgePosterior
 
 if TYPE_CHECKING:
     from pybayesridge.results.bands import BandRidgeResults
@@ -171,51 +170,18 @@ def _design_values(results: LinearResults, design: Design) -> dict[str, Any]:
 
 def _ridge_posterior(results: BayesRidgeResults, without: Collection[str]) -> dict[str, Any]:
     """The mixture over log t2, in units in which the singular values are those of the standardised columns."""
-    posterior, prior = results.posterior, results.penalty.model
+    posterior = results.posterior
     if not results.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="an export"))
-    spectrum, mixture, design = posterior.spectrum, posterior.mixture, posterior.design
-    unit = 2 * float(np.log(spectrum.top))
-    right, outside = _right_vectors(posterior, by_rows="right" in without)
-    ends = results.penalty.ends()
-    out = {
-        **_design_values(results, design),
-        "weight": mixture.weight,
-        "noise": mixture.scale2,
-        "df": float(mixture.df),
-        "log_t2": mixture.log_t2 - unit,
-        "log_unit": float(results.ridge_fit.log_unit) - unit,
-        "s": spectrum.s * spectrum.top,
-        **right,
-        "z": spectrum.z,
-        "rss0": spectrum.rss0,
-        **outside,
-        "open_variance": bool(mixture.open_variance),
-        "log_t2_from": ends[:, 0] - unit,
-        "log_t2_to": ends[:, 1] - unit,
-        "log_t2_points": ends[:, 2],
-        "prior_a": float(prior.a),
-        "prior_b": float(prior.b),
-        "prior_count": float(prior.likelihood.count),
-        "prior_log_scale": float(prior.log_scale) - unit,
-    }
-    known = prior.likelihood.variance
-    return out if known is None else out | {"prior_noise": known}
-
-
-def _right_vectors(posterior: RidgePosterior, *, by_rows: bool) -> tuple[dict[str, FloatArray], ...]:
-    """``right`` and ``outside``, or ``half`` where the singular vectors are its products with the rows."""
-    spectrum, design = posterior.spectrum, posterior.design
-    if by_rows and spectrum.right is None and spectrum.left is not None:
-        return {"half": spectrum.left / (spectrum.s * spectrum.top)}, {}
-    held = replace(posterior, spectrum=spectrum.with_right(design))
-    assert held.spectrum.right is not None
-    return {"right": held.spectrum.right}, {"outside": held.outside_of_coefficients()}
+    arrays = posterior.as_arrays(rows_known="right" in without)
+    return _design_values(results, posterior.design) | arrays | results.penalty.as_arrays()
 
 
 def _generalized_ridge_values(results: GeneralizedRidgeResults, without: Collection[str]) -> dict[str, Any]:
+    own = generalized_values(results)
+    penalty = results.penalty_arrays()
     design = _design_values(results, results.posterior.design)
-    return generalized_values(results) | {"posterior": design | sites_posterior(results)}
+    return own | {"posterior": design | results.posterior.as_arrays() | penalty}
 
 
 def _gaussian_selection_values(results: SpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
@@ -292,7 +258,7 @@ def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[st
     _refuse_eliminated(results)
     entry, noise = results.method_entry, results.noise
     posterior = results.posterior
-    nodes = band_nodes(posterior) if isinstance(posterior, BandPosterior) else mixed_nodes(posterior)
+    nodes = as_arrays(posterior)
     known = noise.known or not (entry.uses_prior or entry.given)
     return {
         "family": "bayes_ridge_bands",
@@ -316,13 +282,15 @@ def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[st
 
 def _generalized_band_values(results: GeneralizedBandRidgeResults, without: Collection[str]) -> dict[str, Any]:
     _refuse_eliminated(results)
+    own = generalized_values(results)
+    refuse_bands(results)
     design = _design_values(results, results.posterior.design)
     return {
         "family": f"bayes_ridge_bands_{results.model.family}",
         "bands": list(results.bands.names),
-        **generalized_values(results),
+        **own,
         "components": components(results),
-        "posterior": design | banded_sites_posterior(results),
+        "posterior": design | results.posterior.as_arrays() | {"log_unit": float(results.sites_fit.log_unit)},
     }
 
 

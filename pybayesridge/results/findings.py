@@ -15,7 +15,6 @@ from pybayesridge.exceptions import (
     PrecisionWarning,
 )
 from pybayesridge.findings import Finding, note, warning
-from pybayesridge.late import Late
 from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.text import listed, number
 
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from pybayesridge.results.selection_estimates import SelectionEstimates
     from pybayesridge.results.variance_components import VarianceComponents
     from pybayesridge.selection.check import Check
-    from pybayesridge.sites import methods as of_sites
-else:
-    of_sites = Late("pybayesridge.sites.methods")
 
 FEW_DIGITS = 1e-8
 """Relative error of a fit from which on it has lost too many digits."""
@@ -179,8 +175,7 @@ def intervals_of_bands(res: BandEstimates) -> Finding:
 
 def intervals_of_generalized_bands(res: Any) -> Finding:
     """The same of a ridge with bands of responses that are not Gaussian."""
-    how = of_sites.APPROXIMATION[res.solver]
-    return _intervals_of_bands(res, res.method_entry.intervals.format(how=how), "the latent variance")
+    return _intervals_of_bands(res, res.method_entry.intervals_by(res.solver), "the latent variance")
 
 
 def _intervals_of_bands(res: Any, intervals: str, variance: str) -> Finding:
@@ -277,7 +272,7 @@ def intervals_of_generalized(res: GeneralizedEstimates) -> Finding:
     if entry.uses_prior:
         share = "the share of the latent variance explained"
         prior = f" {_prior_in_words(res.model.prior_of_tau2, share)}"
-    sentences = [entry.intervals.format(how=of_sites.APPROXIMATION[res.solver]), f"{_scale(res)}{prior}"]
+    sentences = [entry.intervals_by(res.solver), f"{_scale(res)}{prior}"]
     return note("intervals", " ".join([*sentences, *res.model.distribution.on_shape()]))
 
 

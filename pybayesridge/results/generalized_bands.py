@@ -229,6 +229,6 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         """The bands: the number of their columns, standard deviations and shares; and a dispersion."""
         out, shape = self.written_bands(i, alpha), self.sites_fit.shape
         if shape is not None:
-            values = of_shape(shape, np.array([0.5, alpha / 2, 1 - alpha / 2]))[None]
+            values = of_shape(shape, np.array([0.5, alpha / 2, 1 - alpha / 2]))
             out.append(Written.of_hyperparameters([self.model.distribution.shape], values, alpha))
         return out

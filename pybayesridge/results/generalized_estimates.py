@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,13 +14,10 @@ from pybayesridge.checks import positive_int
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.estimates import SUMMARY, LinearEstimates, summary_of_draws
 from pybayesridge.results.labelled import of_family, per_row
-from pybayesridge.sites import penalty
 from pybayesridge.sites.fit import SitesFit
-from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
-from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
+from pybayesridge.sites.likelihood import LeaveOneOut
+from pybayesridge.sites.penalty import PenaltyDistribution, SitesPenalty, of_shape
 from pybayesridge.sites.posterior import SitesPosterior
-from pybayesridge.sites.prior import LogPrior, log_prior
-from pybayesridge.sites.shape import FormGrid
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -53,8 +50,8 @@ class GeneralizedEstimates(LinearEstimates):
     def hyperparameter_names(self) -> tuple[str, ...]:
         """Rows of :meth:`hyperparameters`: the family's further parameter is one where it was integrated out."""
         shape = self.sites_fit.shape
-        own = () if shape is None else (self.model.distribution.shape,)
-        return ("lambda", "tau2", "df_model", *own, *(("df",) if isinstance(shape, FormGrid) else ()))
+        own = () if shape is None else shape.names(self.model.distribution.shape)
+        return ("lambda", "tau2", "df_model", *own)
 
     @property
     def log_unit(self) -> float:
@@ -77,7 +74,7 @@ class GeneralizedEstimates(LinearEstimates):
     @cached_property
     def df_model(self) -> float:
         """Effective degrees of freedom of the coefficients, excluding the constant."""
-        return penalty.effective_df(self.sites_fit) - self.constants
+        return self._penalty.effective_df() - self.constants
 
     @property
     def df_resid(self) -> float:
@@ -111,8 +108,7 @@ class GeneralizedEstimates(LinearEstimates):
     def _left_out(self) -> LeaveOneOut:
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
-        fit = self.sites_fit
-        return leave_one_out(fit.likelihood, fit.nodes, fit.weight)  # type: ignore[arg-type]
+        return self.sites_fit.left_out()
 
     def loo_log_density(self) -> FloatArray:
         """Log probability or density of each row's response given the others, (n,). Internal."""
@@ -151,7 +147,7 @@ class GeneralizedEstimates(LinearEstimates):
         The larger the better. Of yes/no responses log(1/2) = -0.69 is that of a coin; with `trials` the mean is over
         trials, the binomial coefficients left out.
         """
-        return total_log_score(self.sites_fit.likelihood, self._left_out) / self.size
+        return self.sites_fit.loo_log_score(self._left_out) / self.size
 
     @of_family  # type: ignore[prop-decorator]
     @cached_property
@@ -228,24 +224,17 @@ class GeneralizedEstimates(LinearEstimates):
 
     def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
         """Posterior means, and quantiles at the three levels `at`, of the hyperparameters, (3 to 5, 4)."""
-        fit = self.sites_fit
+        fit, penalty = self.sites_fit, self._penalty
         with np.errstate(over="ignore"):
             found = self.penalty_distribution()
             if found is not None:
                 points = found.quantiles(at)
-                df = penalty.effective_df_at(fit, points) - self.constants
-                means = [
-                    penalty.mean_of_penalty(fit, self._prior(fit.likelihood)) * np.exp(self.log_unit),
-                    penalty.mean_of_t2(fit) * np.exp(-self.log_unit),
-                ]
+                df, means = penalty.effective_df_at(points) - self.constants, penalty.means()
             else:
                 points, df, means = np.full(3, fit.log_t2), np.full(3, self.df_model), [self.lambda_, self.tau2]
             values = np.array([np.exp(self.log_unit - points)[[0, 2, 1]], np.exp(points - self.log_unit), df])
             out = np.column_stack([[*means, self.df_model], values])
-            if fit.shape is None:
-                return out
-            own = [penalty.of_shape(fit.shape, at)]
-            return np.vstack([out, *own, *([fit.shape.quantiles(at)] if isinstance(fit.shape, FormGrid) else [])])
+            return out if fit.shape is None else np.vstack([out, of_shape(fit.shape, at)])
 
     def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series:
         """Posterior mean, median and interval of the share of latent variance that the penalised columns explain.
@@ -275,15 +264,23 @@ class GeneralizedEstimates(LinearEstimates):
         share = self.posterior.latent_share(np.random.default_rng(rng))
         return pd.Series(summary_of_draws(share, alpha), index=SUMMARY, name="explained_variance")
 
-    def penalty_distribution(self) -> penalty.PenaltyDistribution | None:
+    def penalty_distribution(self) -> PenaltyDistribution | None:
         """The posterior of log t2; None for a method that fixes it. Internal."""
-        if not (self.method_entry.integrates and self.sites_fit.space.rank):
-            return None
-        return penalty.penalty_posterior(self.sites_fit, self._prior)
+        return self._penalty.posterior() if self.integrates_penalty else None
 
-    def _prior(self, likelihood: Likelihood) -> LogPrior:
-        model = self.model
-        return log_prior(model.prior_of_tau2, self.sites_fit.space, likelihood, model.flat_in)
+    @property
+    def integrates_penalty(self) -> bool:
+        """Whether there is a penalty, and the method integrates it out. Internal."""
+        return bool(self.method_entry.integrates and self.sites_fit.space.rank)
+
+    def penalty_arrays(self) -> dict[str, Any]:
+        """The posterior of the penalty and of a further parameter, for other languages. Internal."""
+        return self._penalty.as_arrays(integrates=self.integrates_penalty)
+
+    @property
+    def _penalty(self) -> SitesPenalty:
+        """The posterior of the penalty, in the numerics' own units."""
+        return SitesPenalty(self.sites_fit, self.model.prior_of_tau2, self.model.flat_in)
 
     @property
     def center(self) -> str:

@@ -21,10 +21,8 @@ from pybayesridge.results.generalized_estimates import GeneralizedEstimates
 from pybayesridge.results.labelled import per_row
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.response_scale import ResponseScaleResults
-from pybayesridge.ridge.prior import log_density_of_log
 from pybayesridge.sites.fit import SitesFit
 from pybayesridge.sites.likelihood import Likelihood
-from pybayesridge.sites.shape import FormGrid
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -197,19 +195,16 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
         of_z, b, which = self.posterior.draws_with_nodes(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
-        nodes, likelihood = self.posterior.nodes, self.sites_fit.likelihood
+        nodes = self.posterior.nodes
         tau2 = np.exp(np.array([node.log_t2 for node in nodes]) - self.log_unit)[which][:, None]
         others = {"tau2": tau2}
         if self.sites_fit.shape is not None:
-            others[self.model.distribution.shape] = np.exp([node.log_shape for node in nodes])[which][:, None]
-        if isinstance(self.sites_fit.shape, FormGrid):
-            others["df"] = np.array([node.form for node in nodes])[which][:, None]
+            own = [np.exp([node.log_shape for node in nodes]), np.array([node.form for node in nodes])]
+            names = self.sites_fit.shape.names(self.model.distribution.shape)
+            others |= {name: values[which][:, None] for name, values in zip(names, own, strict=False)}
         if not self.method_entry.integrates:
             return Draws(beta[..., None], None, others)
-        priors = [self._prior(likelihood.of_node(node)) for node in nodes]
-        scale = np.array([prior.log_scale for prior in priors])[which][:, None] - self.log_unit
-        density = log_density_of_log(tau2, priors[0].a, priors[0].b, scale)
-        return Draws(beta[..., None], None, others, {"tau2": density})
+        return Draws(beta[..., None], None, others, {"tau2": self._penalty.log_prior_at_nodes(tau2, which)})
 
     def _settle(self) -> None:
         _ = self.rsquared, self.precision_loss, self.log_marginal, self.loo_log_score
@@ -233,7 +228,7 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The hyperparameters, where the method integrates over the penalty or over a further parameter."""
-        if self.sites_fit.shape is None and not (self.method_entry.integrates and self.sites_fit.space.rank):
+        if self.sites_fit.shape is None and not self.integrates_penalty:
             return []
         found = self.hyperparameters(alpha)
         return [Written.of_hyperparameters(list(found.index), found.to_numpy(), alpha)]

@@ -12,7 +12,6 @@ import pandas as pd
 from pybayesridge._types import ArrayLike, FloatArray, RandomLike, RowsLike
 from pybayesridge.checks import check_which, positive_int
 from pybayesridge.findings import Finding
-from pybayesridge.ordinal.likelihood import Cumulative
 from pybayesridge.ordinal.posterior import OrdinalFit, OrdinalPosterior
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
@@ -81,12 +80,7 @@ class OrdinalRidgeResults(GeneralizedRidgeResults):
     @property
     def category_counts(self) -> pd.Series:
         """Number of rows in each category, copies included."""
-        return pd.Series(self._rows.counts, index=pd.Index(self.categories, name="category"))
-
-    @property
-    def _rows(self) -> Cumulative:
-        found: Any = self.sites_fit.likelihood
-        return found
+        return pd.Series(self.sites_fit.category_counts, index=pd.Index(self.categories, name="category"))
 
     @property
     def constants(self) -> int:

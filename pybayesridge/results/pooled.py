@@ -17,8 +17,7 @@ from pybayesridge.checks import check_which, positive_int
 from pybayesridge.data.frames import make_frame
 from pybayesridge.families.registry import those_with
 from pybayesridge.findings import Finding
-from pybayesridge.posterior.laws import Answer, Ask, average, mixed_error, pooled, total_moments
-from pybayesridge.posterior.quantiles import AROUND_MEDIAN
+from pybayesridge.posterior.laws import AROUND_MEDIAN, Answer, Ask, average, mixed_error, pooled, total_moments
 from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import direction, predictive_checks
 from pybayesridge.results import effects as variable_effects

@@ -23,10 +23,8 @@ from pybayesridge.results import coefficients, findings
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.facts import Written
 from pybayesridge.results.plots import ridge as ridge_plots
-from pybayesridge.ridge.by_column import ColumnsPosterior
 from pybayesridge.ridge.fit import RidgeFit
 from pybayesridge.ridge.penalty import HYPERPARAMETERS
-from pybayesridge.ridge.posterior import RidgePosterior
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -89,11 +87,10 @@ class BayesRidgeResults(coefficients.ColumnResults):
         maxiter: int,
         recipe: Recipe,
     ) -> None:
-        kind = ColumnsPosterior if design.in_blocks else RidgePosterior
         self.ridge_fit = fit
         super().__init__(
             model,
-            kind(design, fit.spectrum, fit.mixture),
+            fit.posterior(design),
             method=method,
             dof=dof,
             parameterization=parameterization,
@@ -131,8 +128,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
         fit, design = self.ridge_fit, self.posterior.design
         if not self.noise_sd[target] > 0:
             raise NoDensityError(None, NO_NOISE)
-        part = RidgePosterior(design, fit.spectrum, fit.mixture)
-        return ridges_groups_left_out([part], np.ones((1, design.q)), self.noise, target, codes)
+        return ridges_groups_left_out([fit.posterior(design)], np.ones((1, design.q)), self.noise, target, codes)
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients.

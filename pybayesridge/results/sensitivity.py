@@ -16,7 +16,6 @@ from pybayesridge.exceptions import ConvergenceWarning
 from pybayesridge.late import Late
 from pybayesridge.posterior.laws import Ask, total_moments
 from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.ridge.fit import FitOptions
 from pybayesridge.ridge.prior import BetaPrime
 
 if TYPE_CHECKING:
@@ -132,13 +131,12 @@ def _ridge(res: RidgeEstimates, factor: float) -> Answers:
     entry, lam, design = res.method_entry, None, res.posterior.design
     if not entry.uses_prior:
         entry, lam = res.model.methods["fixed"], np.atleast_1d(res.arrays.lambda_) * factor
-    options = FitOptions(tol=res.tol, maxiter=res.maxiter, lam=lam, parameterization=res.parameterization)
     prior = _power(res.model.prior_of_tau2, factor)
-    fit = res.penalty.fitted_under(prior, entry, options)
+    fit = res.penalty.fitted_under(prior, entry, tol=res.tol, maxiter=res.maxiter, lam=lam)
     if not fit.converged.all():
         warnings.warn(f"the fit with {factor:g} times the prior has not converged", ConvergenceWarning, stacklevel=5)
     other = copy.copy(res)
-    other.posterior = type(res.posterior)(design, fit.spectrum, fit.mixture)
+    other.posterior = fit.posterior(design)
     found = other.ask(Ask())
     return {"mean": found.mean, "sd": found.sd}
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from pybayesridge.ep.posterior import StartingPoint
-from pybayesridge.ep.selection import loss_of_moments
 from pybayesridge.findings import Finding
 from pybayesridge.predictive.left_out import LeftOut
 from pybayesridge.predictive.selection import ep_left_out, exact_left_out
@@ -158,7 +157,7 @@ class SpikeSlabResults(DrawResults):
         if posterior.selection.noiseless:
             return loss
         best = posterior.selection.best_hyper
-        return max(loss, loss_of_moments(posterior.data, best.noise_var / best.slab_var))
+        return max(loss, posterior.data.loss_of_moments(best.noise_var / best.slab_var))
 
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:

@@ -7,9 +7,11 @@ from typing import Literal
 
 from pybayesridge._types import ArrayLike, BoolArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
+from pybayesridge.ridge.by_column import ColumnsPosterior
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.loocv import GridSearch
 from pybayesridge.ridge.mixture import Mixture
+from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.prior import BetaPrime, log_scale
 from pybayesridge.ridge.profile import PenaltyModel
 from pybayesridge.ridge.quadrature import Quadrature
@@ -104,6 +106,11 @@ class RidgeFit:
     grid: FloatArray | None = None
     lam: FloatArray | None = None
     certain: bool = True
+
+    def posterior(self, design: Design) -> RidgePosterior:
+        """The joint posterior of the coefficients."""
+        kind = ColumnsPosterior if design.in_blocks else RidgePosterior
+        return kind(design, self.spectrum, self.mixture)
 
     @property
     def loss(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import betaln
@@ -56,9 +57,28 @@ class FittedPenalty:
         """Ends of the distribution functions of log t2, and numbers of points, (q, 3)."""
         return hyper.ends_of_log_t2(self.fit.mixture)
 
-    def fitted_under(self, prior: BetaPrime, method: RidgeMethod, options: FitOptions) -> RidgeFit:
-        """The fit of a method to the same data under another prior."""
+    def fitted_under(
+        self, prior: BetaPrime, method: RidgeMethod, *, tol: float, maxiter: int, lam: FloatArray | None
+    ) -> RidgeFit:
+        """The fit of a method to the same data under another prior, or with another penalty."""
+        options = FitOptions(tol=tol, maxiter=maxiter, lam=lam, parameterization=self.parameterization)
         return fit_targets(method.fit, self.design, self.fit.spectrum, prior, self.noise, options)
+
+    def as_arrays(self) -> dict[str, Any]:
+        """Arrays from which the posterior of the penalty is made again, in units of the standardised columns."""
+        model, ends, unit = self.model, self.ends(), 2 * float(np.log(self.fit.spectrum.top))
+        known = model.likelihood.variance
+        return {
+            "log_unit": float(self.fit.log_unit) - unit,
+            "log_t2_from": ends[:, 0] - unit,
+            "log_t2_to": ends[:, 1] - unit,
+            "log_t2_points": ends[:, 2],
+            "prior_a": float(model.a),
+            "prior_b": float(model.b),
+            "prior_count": float(model.likelihood.count),
+            "prior_log_scale": float(model.log_scale) - unit,
+            **({} if known is None else {"prior_noise": known}),
+        }
 
     def has_posterior(self, target: int) -> bool:
         """Whether the penalty has a proper posterior that the data say something about."""

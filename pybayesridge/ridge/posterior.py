@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -273,6 +273,34 @@ class RidgePosterior:
             return (posterior.exceedance(rows.functionals, some.spectrum, some.mixture, bound),)
 
         return self._by_targets(of_part)[0]
+
+    def as_arrays(self, *, rows_known: bool) -> dict[str, Any]:
+        """Arrays from which the posterior is made again, in units of the standardised columns.
+
+        With `rows_known` the reader has the rows of the design: ``half`` times these is then in place of ``right``,
+        where that is larger.
+        """
+        spectrum, mixture = self.spectrum, self.mixture
+        return {
+            "weight": mixture.weight,
+            "noise": mixture.scale2,
+            "df": float(mixture.df),
+            "log_t2": mixture.log_t2 - 2 * float(np.log(spectrum.top)),
+            "s": spectrum.s * spectrum.top,
+            **self._right_vectors(rows_known=rows_known),
+            "z": spectrum.z,
+            "rss0": spectrum.rss0,
+            "open_variance": bool(mixture.open_variance),
+        }
+
+    def _right_vectors(self, *, rows_known: bool) -> dict[str, FloatArray]:
+        """``right`` and ``outside``, or ``half`` where the singular vectors are its products with the rows."""
+        spectrum = self.spectrum
+        if rows_known and spectrum.right is None and spectrum.left is not None:
+            return {"half": spectrum.left / (spectrum.s * spectrum.top)}
+        held = replace(self, spectrum=spectrum.with_right(self.design))
+        assert held.spectrum.right is not None
+        return {"right": held.spectrum.right, "outside": held.outside_of_coefficients()}
 
     def without_row_space(self) -> RidgeMarginals:
         """What each coefficient has alone."""

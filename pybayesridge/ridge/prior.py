@@ -47,7 +47,7 @@ def log_scale(prior: BetaPrime, design: Design, spectrum: Spectrum) -> float:
     return float(np.log(design.n / total)) if total > 0 else 0.0
 
 
-def log_density_of_log(tau2: FloatArray, a: float, b: float, log_scale: float) -> FloatArray:
+def log_density_of_log(tau2: FloatArray, a: float, b: float, log_scale: float | FloatArray) -> FloatArray:
     """Log of the prior density of log tau2, ``t^a (1 + t)^(-a-b) / B(a, b)`` for ``t = tau2 / scale``."""
     with np.errstate(divide="ignore"):
         l = np.log(tau2) - log_scale

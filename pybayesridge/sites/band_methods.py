@@ -9,7 +9,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.band_fit import BandSitesFit, fit_given, fit_integrated, fit_mode
-from pybayesridge.sites.fit import Solver
+from pybayesridge.sites.fit import APPROXIMATION, Solver
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import FlatIn
 
@@ -78,6 +78,10 @@ class BandSitesMethod:
     solver: Solver | None = None
     correlations: bool = True
     grid: bool = False
+
+    def intervals_by(self, solver: Solver) -> str:
+        """The sentence on intervals, with the approximation of a solver."""
+        return self.intervals.format(how=APPROXIMATION[solver])
 
     def unconverged(self, tol: float, maxiter: int) -> str:
         """The statement on a fit that has not converged."""

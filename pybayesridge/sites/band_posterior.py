@@ -1,4 +1,9 @@
-"""Coefficients and linear predictors with several bands: a mixture over their variances of Gaussians."""
+"""Coefficients and linear predictors with several bands: a mixture over their variances of Gaussians.
+
+As arrays (:meth:`BandSitesPosterior.as_arrays`) it is that of one penalty with the coordinates ``c = [z z_root, v]``
+and nodes over the variances and correlations of the effects, as in :mod:`pybayesridge.bands.arrays`. An effect of a
+level that the fit has not seen adds ``|A' unseen|^2``, in the mean over all nodes ``unseen' band_covariance unseen``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.bands.arrays import entries_of
 from pybayesridge.bands.covariance import Factors
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.explained import number_of_draws
@@ -26,6 +32,9 @@ from pybayesridge.sites.posterior import (
     SitesPosterior,
     to_user,
 )
+
+MOST_OF_NODES = 1 << 24
+"""Most numbers in the roots of the covariances of all nodes that are handed over as arrays, 128 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,36 @@ class BandSitesPosterior(SitesPosterior):
             weight=self.weight[keep] / self.weight[keep].sum(),
             factors=tuple(each[keep] for each in self.factors),
         )
+
+    def as_arrays(self) -> dict[str, Any]:
+        """Arrays from which the posterior is made again; they are defined at the head of this file.
+
+        Raises
+        ------
+        ValueError
+            If they are too large.
+        """
+        space, keep, terms = self.space, np.flatnonzero(self.weight > NEGLIGIBLE), self.space.terms
+        size, unit = space.k + space.rank, self._root_units()
+        if keep.size * size**2 > MOST_OF_NODES:
+            raise ValueError(
+                f"the joint posterior of {size:,} coefficients at {keep.size:,} sets of variances is too large for "
+                "R: use groups with fewer levels, fewer terms, or method='reml'"
+            )
+        each = [(self.nodes[i].gaussian(space.at(own)), own) for i in keep.tolist() for own in [self._factors_at(i)]]
+        means = [space.coefficients(one.mean[:, None], own)[:, 0] for one, own in each]
+        roots = [space.coefficients(one.root(), own).T for one, own in each]
+        between = np.zeros((terms.count, terms.count))
+        for bands, covariance in zip(terms.bands, self.covariances, strict=True):
+            between[np.ix_(bands, bands)] = covariance
+        return {
+            **self._shared_arrays(keep),
+            "node_mean": np.stack(means) * unit,
+            "node_root": np.concatenate(roots) * unit,
+            "gram": space.gram,
+            "band_covariance": between,
+            **entries_of(terms, [tuple(factor[keep] for factor in self.factors)]),
+        }
 
     def covariance_of_coefficients(self) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p), where there is one."""

@@ -20,14 +20,17 @@ from pybayesridge.sites.coordinates import Coordinates
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.integrate import Plan, Quadrature, find_ends, integrate, planned
-from pybayesridge.sites.leave_one_out import total_log_score
-from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
+from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
 from pybayesridge.sites.nodes import Nodes
 from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
 from pybayesridge.sites.prior import FlatIn, log_prior
 from pybayesridge.sites.shape import FormGrid, ShapeGrid, integrate_shape, top_of
 
 Solver = Literal["ep", "laplace"]
+
+APPROXIMATION = {"ep": "by expectation propagation", "laplace": "by Laplace's approximation"}
+"""Solvers in words."""
 
 SITE_TOL = 3e-5
 """Accuracy of the approximation at one t2, in posterior standard deviations: EP itself is less accurate by far."""
@@ -155,6 +158,14 @@ class SitesFit:
     def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
         """The attributes in files of earlier versions, which named the method here too."""
         return {name: value for name, value in state.items() if name != "method"}
+
+    def left_out(self) -> LeaveOneOut:
+        """Predictions of the rows from each other; needs the rows."""
+        return leave_one_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
+
+    def loo_log_score(self, predictions: LeaveOneOut) -> float:
+        """Sum of the log scores of these over all copies of the rows."""
+        return total_log_score(self.likelihood, predictions)
 
     def without_rows(self) -> SitesFit:
         """The same with every array over rows emptied."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.coordinates import Coordinates
 from pybayesridge.sites.fit import (
+    APPROXIMATION,
     Find,
     SitesFit,
     SitesOptions,
@@ -26,8 +27,6 @@ NOT_HERE = {
     "gcv": "method='gcv' is for family='gaussian': generalised cross-validation scores squared errors; use 'loocv'",
 }
 """Methods of the Gaussian family that have no counterpart, and what to use."""
-
-APPROXIMATION = {"ep": "by expectation propagation", "laplace": "by Laplace's approximation"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +82,10 @@ class SitesMethod:
         """Rows in coordinates, likelihood, prior and options in, a `SitesFit` out."""
         own = replace(options, solver=self.solver or options.solver)
         return fit(space, likelihood, prior, flat_in, own, self.find)
+
+    def intervals_by(self, solver: Solver) -> str:
+        """The sentence on intervals, with the approximation of a solver."""
+        return self.intervals.format(how=APPROXIMATION[solver])
 
     def unconverged(self, tol: float, maxiter: int) -> str:
         """The statement on a fit that has not converged."""

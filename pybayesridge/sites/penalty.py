@@ -1,18 +1,20 @@
-"""The posterior of t2 and what follows from it alone."""
+"""The posterior of t2 of a fit, and what follows from it alone: what results ask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.ridge.prior import BetaPrime, log_density_of_log
 from pybayesridge.sites.approximation import Node
 from pybayesridge.sites.fit import EXISTS, SitesFit
 from pybayesridge.sites.likelihood import Likelihood
-from pybayesridge.sites.prior import LogPrior
+from pybayesridge.sites.posterior import NEGLIGIBLE
+from pybayesridge.sites.prior import FlatIn, LogPrior, log_prior
 from pybayesridge.sites.shape import FormGrid, ShapeGrid, tail_rates
 
 FINE = 4001
@@ -60,17 +62,114 @@ class PenaltyDistribution:
         return np.where(at < low, below, np.where(at > high, above, inside))
 
 
-def penalty_posterior(fit: SitesFit, prior: Callable[[Likelihood], LogPrior]) -> PenaltyDistribution:
-    """The posterior of log t2 of a fit that integrates it out; `prior` is that given a likelihood."""
-    grid = fit.shape
-    if grid is None:
-        return _of_nodes(fit.nodes, prior(fit.likelihood), fit.fall)
-    parts, weights = [], []
-    for i in np.flatnonzero(grid.weight > LEAST).tolist():
-        nodes = tuple(fit.nodes[j] for j in np.flatnonzero(grid.which == i))
-        parts.append(_of_nodes(nodes, prior(fit.likelihood.of_node(nodes[0])), fit.fall))
-        weights.append(float(grid.weight[i]))
-    return _mixed(parts, weights, parts[0].rise, fit.fall)
+@dataclass(frozen=True, slots=True)
+class SitesPenalty:
+    """The penalty of a fit under a prior: what results ask.
+
+    Attributes
+    ----------
+    fit : SitesFit
+    prior : BetaPrime
+        Of tau2.
+    flat_in : {"link", "latent"}
+    """
+
+    fit: SitesFit
+    prior: BetaPrime
+    flat_in: FlatIn
+
+    @property
+    def log_unit(self) -> float:
+        """Log of the factor from tau2 to t2 in the units of the coordinates."""
+        return 2 * float(np.log(self.fit.space.design.common_scale))
+
+    def _given(self, likelihood: Likelihood) -> LogPrior:
+        """The prior in the units of the coordinates, given a likelihood."""
+        return log_prior(self.prior, self.fit.space, likelihood, self.flat_in)
+
+    def posterior(self) -> PenaltyDistribution:
+        """The posterior of log t2 of a fit that integrates it out."""
+        fit, grid = self.fit, self.fit.shape
+        if grid is None:
+            return _of_nodes(fit.nodes, self._given(fit.likelihood), fit.fall)
+        parts, weights = [], []
+        for i in np.flatnonzero(grid.weight > LEAST).tolist():
+            nodes = tuple(fit.nodes[j] for j in np.flatnonzero(grid.which == i))
+            parts.append(_of_nodes(nodes, self._given(fit.likelihood.of_node(nodes[0])), fit.fall))
+            weights.append(float(grid.weight[i]))
+        return _mixed(parts, weights, parts[0].rise, fit.fall)
+
+    def means(self) -> list[float]:
+        """Posterior means of lambda, whose tail is the prior's, and of tau2; inf where there is none."""
+        fit, mean_of_penalty, mean_of_t2 = self.fit, np.inf, np.inf
+        log_t2 = np.array([node.log_t2 for node in fit.nodes])
+        with np.errstate(over="ignore"):
+            if len(fit.nodes) == 1 or self.prior.a > 1 + EXISTS:
+                mean_of_penalty = float(fit.weight @ np.exp(-log_t2))
+            if fit.fall > 1 + EXISTS:
+                mean_of_t2 = float(fit.weight @ np.exp(log_t2))
+            return [mean_of_penalty * np.exp(self.log_unit), mean_of_t2 * np.exp(-self.log_unit)]
+
+    def effective_df(self) -> float:
+        """Posterior mean of the effective degrees of freedom, the flat coordinates among them."""
+        return float(self.fit.weight @ [node.effective_df() for node in self.fit.nodes])
+
+    def effective_df_at(self, log_t2: FloatArray) -> FloatArray:
+        """The same at some values of log t2, averaged over a further parameter."""
+        fit = self.fit
+        which = np.zeros(len(fit.nodes), dtype=np.intp) if fit.shape is None else fit.shape.which
+        weight = np.ones(1) if fit.shape is None else fit.shape.weight
+        out = np.zeros(log_t2.size)
+        for i, share in enumerate(weight.tolist()):
+            nodes = [fit.nodes[j] for j in np.flatnonzero(which == i)]
+            out += share * np.interp(log_t2, [node.log_t2 for node in nodes], [node.effective_df() for node in nodes])
+        return out
+
+    def log_prior_at_nodes(self, tau2: FloatArray, which: IntArray) -> FloatArray:
+        """Log prior density of the log of tau2 (m, 1), given the further parameter at the nodes `which` (m,)."""
+        priors = [self._given(self.fit.likelihood.of_node(node)) for node in self.fit.nodes]
+        scale = np.array([prior.log_scale for prior in priors])[which][:, None] - self.log_unit
+        return log_density_of_log(tau2, self.prior.a, self.prior.b, scale)
+
+    def as_arrays(self, *, integrates: bool) -> dict[str, Any]:
+        """Arrays from which the posterior of the penalty, and of a further parameter, are made again."""
+        fit = self.fit
+        path = np.unique([node.log_t2 for node in fit.nodes])
+        return {
+            "log_unit": self.log_unit,
+            "path_log_t2": path,
+            "path_df": self.effective_df_at(path),
+            **({} if fit.shape is None else _arrays_of_shape(fit, fit.shape)),
+            **_arrays_of_penalty(self.posterior() if integrates else None, fit.log_t2),
+        }
+
+
+def _arrays_of_shape(fit: SitesFit, grid: ShapeGrid | FormGrid) -> dict[str, Any]:
+    """The log of a further parameter of the likelihood at each node, and its distribution function."""
+    found = shape_posterior(grid)
+    return {
+        "log_shape": np.array([fit.nodes[i].log_shape for i in np.flatnonzero(fit.weight > NEGLIGIBLE)]),
+        "shape_from": found.log_t2[:1],
+        "shape_to": found.log_t2[-1:],
+        "shape_cumulative": found.cumulative,
+        "shape_rise": float(found.rise),
+        "shape_fall": float(found.fall),
+    }
+
+
+def _arrays_of_penalty(found: PenaltyDistribution | None, log_t2: float) -> dict[str, Any]:
+    """The distribution function of log t2 on equally spaced points, with its exponential tails."""
+    points, cumulative, rise, fall = np.array([log_t2]), np.ones(1), np.inf, np.inf
+    if found is not None:
+        points, cumulative, rise, fall = found.log_t2, found.cumulative, found.rise, found.fall
+    return {
+        "log_t2_from": points[:1],
+        "log_t2_to": points[-1:],
+        "log_t2_points": np.array([float(points.size)]),
+        "cumulative": cumulative,
+        "rise": float(rise),
+        "fall": float(fall),
+    }
 
 
 def _mixed(parts: list[PenaltyDistribution], weights: list[float], rise: float, fall: float) -> PenaltyDistribution:
@@ -114,37 +213,6 @@ def shape_posterior(grid: ShapeGrid | FormGrid) -> PenaltyDistribution:
 
 
 def of_shape(grid: ShapeGrid | FormGrid, probabilities: FloatArray) -> FloatArray:
-    """Posterior mean of a further parameter of the likelihood, and quantiles (m,), (1 + m,)."""
-    return np.r_[float(grid.weight @ np.exp(grid.u)), np.exp(shape_posterior(grid).quantiles(probabilities))]
-
-
-def mean_of_t2(fit: SitesFit) -> float:
-    """Posterior mean of t2; inf where there is none."""
-    if not fit.fall > 1 + EXISTS:
-        return np.inf
-    with np.errstate(over="ignore"):
-        return float(fit.weight @ np.exp([node.log_t2 for node in fit.nodes]))
-
-
-def mean_of_penalty(fit: SitesFit, prior: LogPrior) -> float:
-    """Posterior mean of 1 / t2, whose tail is the prior's; inf where there is none."""
-    if len(fit.nodes) > 1 and not prior.a > 1 + EXISTS:
-        return np.inf
-    with np.errstate(over="ignore"):
-        return float(fit.weight @ np.exp([-node.log_t2 for node in fit.nodes]))
-
-
-def effective_df_at(fit: SitesFit, log_t2: FloatArray) -> FloatArray:
-    """Effective degrees of freedom at some values of log t2, averaged over a further parameter."""
-    which = np.zeros(len(fit.nodes), dtype=np.intp) if fit.shape is None else fit.shape.which
-    weight = np.ones(1) if fit.shape is None else fit.shape.weight
-    out = np.zeros(log_t2.size)
-    for i, share in enumerate(weight.tolist()):
-        nodes = [fit.nodes[j] for j in np.flatnonzero(which == i)]
-        out += share * np.interp(log_t2, [node.log_t2 for node in nodes], [node.effective_df() for node in nodes])
-    return out
-
-
-def effective_df(fit: SitesFit) -> float:
-    """Posterior mean of the effective degrees of freedom, the flat coordinates among them."""
-    return float(fit.weight @ [node.effective_df() for node in fit.nodes])
+    """Posterior means of the further parameters of the likelihood, and quantiles (m,): (their number, 1 + m)."""
+    own = np.r_[float(grid.weight @ np.exp(grid.u)), np.exp(shape_posterior(grid).quantiles(probabilities))]
+    return np.vstack([own, *([grid.quantiles(probabilities)] if isinstance(grid, FormGrid) else [])])

@@ -1,4 +1,16 @@
-"""Coefficients and linear predictors on the user's scale: a mixture over t2 of Gaussians, never p x p."""
+"""Coefficients and linear predictors on the user's scale: a mixture over t2 of Gaussians, never p x p.
+
+As arrays (:meth:`SitesPosterior.as_arrays`): with v the standardised row, the coordinates of a row are ``c = [z
+z_root, v right]``, and node i has
+
+    location     sum_j c_j node_mean_ij,
+    scale^2      |root_i c|^2 + exp(log_t2_i) |v - v right right'|^2,
+
+root_i being the m rows of ``node_root`` from (i - 1) m + 1 on. These are linear predictors: probabilities are their
+logistic or normal distribution function, rates their exponentials. Their posterior means and covariance over all
+nodes, among them those whose weight is too small for quantiles, are ``center`` and ``covariance``. Of counts with a
+dispersion each node has its log as ``log_shape``.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +26,8 @@ from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.posterior.coefficients import Coefficients
-from pybayesridge.posterior.laws import Joint, MixtureLaw
-from pybayesridge.posterior.quantiles import AROUND_MEDIAN, Common
+from pybayesridge.posterior.laws import AROUND_MEDIAN, Joint, MixtureLaw
+from pybayesridge.posterior.quantiles import Common
 from pybayesridge.ridge.explained import number_of_draws
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.ridge.posterior import LEFT
@@ -138,6 +150,48 @@ class SitesPosterior:
         weight = self.weight[keep] / self.weight[keep].sum()
         kept = tuple(nodes[i] for i in keep)
         return replace(self, space=self.space.without_rows(), nodes=kept, weight=weight)
+
+    def as_arrays(self) -> dict[str, Any]:
+        """Arrays from which the posterior is made again; they are defined at the head of this file."""
+        space, design, keep = self.space, self.design, np.flatnonzero(self.weight > NEGLIGIBLE)
+        unit = self._root_units()
+        parts = [self._mean_and_root(i) for i in keep.tolist()]
+        right = space.spectrum.with_right(design).right
+        right = np.zeros((design.p, 0)) if right is None else right
+        return {
+            **self._shared_arrays(keep),
+            "log_t2": np.array([[self.nodes[i].log_t2] for i in keep]),
+            "s": space.spectrum.s * space.spectrum.top,
+            "right": right,
+            "outside": outside_of_columns(design, space.spectrum, 0, right),
+            "node_mean": np.stack([mean for mean, _ in parts]) * unit,
+            "node_root": np.concatenate([root for _, root in parts]) * unit,
+            "mean_t2": float(self.mean_t2),
+        }
+
+    def _shared_arrays(self, keep: IntArray) -> dict[str, Any]:
+        """What several bands have too: the weights of some of the nodes, and the moments over all."""
+        unit = self._root_units()
+        return {
+            "y_on_z": np.zeros((self.space.k, 1)),
+            "y_norm": np.ones(1),
+            "weight": (self.weight[keep] / self.weight[keep].sum())[:, None],
+            "df": float("inf"),
+            "center": self.mean * unit,
+            "covariance": self.covariance * np.outer(unit, unit),
+            "has_mean": bool(self.has_mean),
+            "has_variance": bool(self.has_variance),
+        }
+
+    def _root_units(self) -> FloatArray:
+        """From coordinates to those of ``z z_root`` and the rest, (k + r,)."""
+        return np.r_[np.full(self.space.k, np.sqrt(self.design.n)), np.ones(self.space.rank)]
+
+    def _mean_and_root(self, node: int) -> tuple[FloatArray, FloatArray]:
+        """Mean and root of the covariance of a node, in the coordinates of the rows."""
+        gaussian, units = self.nodes[node].gaussian(self.space), _units(self.space, self.nodes[node].log_t2)
+        root = solve_triangular(gaussian.factor, np.eye(units.size), lower=True, check_finite=False)
+        return gaussian.mean * units, root * units
 
     @property
     def coefficients(self) -> SitesCoefficients:

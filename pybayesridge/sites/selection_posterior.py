@@ -14,10 +14,10 @@ from pybayesridge.ep.components import components
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.linalg import blas
-from pybayesridge.posterior.laws import Ask
-from pybayesridge.posterior.quantiles import AROUND_MEDIAN
+from pybayesridge.posterior.laws import AROUND_MEDIAN, Ask
 from pybayesridge.sites.approximation import Approximation
-from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.leave_one_out import leave_one_out
+from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
 from pybayesridge.sites.normal_components import NormalComponents
 from pybayesridge.sites.spike_slab import RowSitesResult
 from pybayesridge.sites.working import Working, lower_solve, upper_solve
@@ -102,6 +102,10 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
     def nodes(self) -> tuple[Approximation, ...]:
         """The rows' linear predictors with their sites in each result; needs the rows."""
         return tuple(self._node(i) for i in range(len(self.selection.results)))
+
+    def left_out(self, likelihood: Likelihood) -> LeaveOneOut:
+        """Predictions of the rows of a likelihood from each other; needs the rows."""
+        return leave_one_out(likelihood, self.nodes(), self.selection.weights)
 
     def _node(self, i: int) -> Approximation:
         result, working = self.selection.results[i], self.working(i)

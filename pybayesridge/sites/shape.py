@@ -130,6 +130,10 @@ class ShapeGrid:
     prior: ShapePrior
     which: IntArray
 
+    def names(self, own: str) -> tuple[str, ...]:
+        """Names of the further parameters that vary, of which `own` is that of u."""
+        return (own,)
+
     @property
     def evidence(self) -> FloatArray:
         """Log evidence at the nodes, (S,)."""
@@ -156,6 +160,10 @@ class FormGrid:
     forms: FloatArray
     share: FloatArray
     grids: tuple[ShapeGrid, ...]
+
+    def names(self, own: str) -> tuple[str, ...]:
+        """Names of the further parameters that vary, of which `own` is that of u."""
+        return (own, "df")
 
     @property
     def u(self) -> FloatArray:

@@ -12,6 +12,11 @@ from pybayesridge._types import BoolArray, FloatArray
 #: Eigenvalues of X'X below this fraction of the largest are rounding.
 _RANK_TOL = 1e-13
 
+EPS = float(np.finfo(float).eps)
+
+EIGENVALUE_NOISE = 4 * EPS
+"""Errors of the eigenvalues of X'X, relative to the largest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Data:
@@ -93,3 +98,13 @@ class Data:
         """Keep only some of the columns."""
         root = np.ascontiguousarray(self.root[:, keep])
         return Data(root, self.target, self.rss0, self.gram_diag[keep], self.cross[keep], self.nu)
+
+    def loss_of_moments(self, penalty: float) -> float:
+        """Relative error by moments of X'X + penalty in its least direction and of the residual sum of squares."""
+        eigenvalues = np.einsum("ij,ij->i", self.root, self.root)
+        top = float(eigenvalues.max(initial=0.0))
+        if top == 0.0:
+            return 0.0
+        least = float(eigenvalues.min()) / top if self.root.shape[0] == min(self.n_columns, self.nu) else 0.0
+        residual = 16 * EPS * self.yy / self.rss0 if self.rss0 > 0 else 0.0
+        return max(EIGENVALUE_NOISE / max(least + penalty / top, EIGENVALUE_NOISE), residual)
