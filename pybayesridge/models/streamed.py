@@ -14,9 +14,14 @@ from pybayesridge.moments.moments import Moments, as_moments
 from pybayesridge.recipes import Call, call_of
 
 if TYPE_CHECKING:
+    from pybayesridge.formula.names import Context
     from pybayesridge.formula.spec import FormulaData
+    from pybayesridge.streams.passes import Source
 
 Model = TypeVar("Model", bound="StreamedModel")
+
+OF_BATCHES = ("weights", "levels", "drop_cols", "missing", "batch_size", "progress")
+"""Arguments of constructors that say how rows are read in batches."""
 
 
 class StreamedModel:
@@ -138,23 +143,9 @@ class StreamedModel:
             Without pyarrow, which the extra ``stream`` brings.
         """
         from pybayesridge.streams.parquet import ParquetSource
-        from pybayesridge.streams.passes import moments_of_source
 
-        call = cls._called("from_parquet", locals(), kwargs)
-        _refuse_family(cls, kwargs, "from_parquet")
-        _refuse(kwargs, ("intercept", "formula_data", "subset"), "from_parquet")
-        moments, built = moments_of_source(
-            lambda: ParquetSource(source),
-            formula,
-            weights=weights,
-            levels=levels,
-            drop_cols=drop_cols,
-            missing=missing,
-            batch_size=batch_size,
-            progress=progress,
-            context=formulas.capture(1),
-        )
-        return _from_formula(cls, moments, built, missing, call, kwargs)
+        given, context = locals(), formulas.capture(1)
+        return _from_batches(cls, "from_parquet", lambda: ParquetSource(source), given, context)
 
     @classmethod
     def from_arrow(
@@ -207,23 +198,9 @@ class StreamedModel:
             Without pyarrow, which the extra ``stream`` brings.
         """
         from pybayesridge.streams.arrow import ArrowSource
-        from pybayesridge.streams.passes import moments_of_source
 
-        call = cls._called("from_arrow", locals(), kwargs)
-        _refuse_family(cls, kwargs, "from_arrow")
-        _refuse(kwargs, ("intercept", "formula_data", "subset"), "from_arrow")
-        moments, built = moments_of_source(
-            lambda: ArrowSource(data),
-            formula,
-            weights=weights,
-            levels=levels,
-            drop_cols=drop_cols,
-            missing=missing,
-            batch_size=batch_size,
-            progress=progress,
-            context=formulas.capture(1),
-        )
-        return _from_formula(cls, moments, built, missing, call, kwargs)
+        given, context = locals(), formulas.capture(1)
+        return _from_batches(cls, "from_arrow", lambda: ArrowSource(data), given, context)
 
     @classmethod
     def from_dask(
@@ -301,6 +278,34 @@ class StreamedModel:
             context=formulas.capture(1),
         )
         return _from_formula(cls, moments, built, missing or "drop", call, kwargs)
+
+
+def _from_batches(
+    cls: type[Model], entry: str, opened: Callable[[], Source], given: Mapping[str, Any], context: Context | None
+) -> Model:
+    """The model of a formula on rows that are read in batches.
+
+    Parameters
+    ----------
+    cls : type
+    entry : str
+        The constructor that was called.
+    opened : callable
+        Opens the rows.
+    given : mapping
+        The constructor's arguments by name.
+    context : Context or None
+        Names that are visible where it was called.
+    """
+    from pybayesridge.streams.passes import moments_of_source
+
+    kwargs = given["kwargs"]
+    call = cls._called(entry, given, kwargs)
+    _refuse_family(cls, kwargs, entry)
+    _refuse(kwargs, ("intercept", "formula_data", "subset"), entry)
+    options = {name: given[name] for name in OF_BATCHES}
+    moments, built = moments_of_source(opened, given["formula"], context=context, **options)
+    return _from_formula(cls, moments, built, given["missing"], call, kwargs)
 
 
 def _from_formula(
