@@ -25,7 +25,7 @@ from benchmarks.measures import LEVEL, coverage
 from benchmarks.selection_calibration import autoregressive, bins, draw_of_prior, mean_and_error
 from benchmarks.selection_calibration_page import percent
 from pybayesridge import BayesRidge, SpikeSlab
-from pybayesridge.binomial.augmentation import Rows
+from pybayesridge.binomial.augmentation import BinomialRows
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import LATENT_VARIANCE
 from pybayesridge.binomial.selection import binary_grid
@@ -80,7 +80,7 @@ def ridge_draw(setting: Setting, rng: np.random.Generator) -> tuple[np.ndarray, 
 def prior_grid(setting: Setting, x: np.ndarray) -> Grid:
     """The prior of the hyperparameters of a selection."""
     likelihood = Binomial(np.ones(setting.n), np.zeros(setting.n), np.ones(setting.n), setting.link)
-    return binary_grid(Rows.of(x, np.zeros((setting.n, 0)), likelihood, units_of(setting.p)), Given())
+    return binary_grid(BinomialRows.of(x, np.zeros((setting.n, 0)), likelihood, units_of(setting.p)), Given())
 
 
 def columns(setting: Setting, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

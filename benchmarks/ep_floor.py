@@ -20,7 +20,7 @@ from scipy.linalg import blas, lapack
 from benchmarks import common
 from pybayesridge.ep import Data, Gaussian, Prior
 from pybayesridge.ep.algorithms.damped import FLOOR
-from pybayesridge.ep.algorithms.state import Model
+from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
@@ -54,7 +54,7 @@ def floor_calls(root: np.ndarray, dual: bool) -> Callable[[], object]:
     return dual_calls
 
 
-def sweep(model: Model) -> Callable[[], object]:
+def sweep(model: EPModel) -> Callable[[], object]:
     """One sweep: factorise, means, variances, cavities, tilted moments, new sites, residual."""
     t1, t2 = model.start()
 
@@ -87,7 +87,7 @@ def measure(n: int, d: int) -> tuple[str, dict[str, float]]:
     X = rng.standard_normal((n, d))
     y = X[:, :5].sum(axis=1) + rng.standard_normal(n)
     gaussian = Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), 1.0))
-    model = Model.build(gaussian, Prior.from_probability(np.full(d, 5.0 / d), 1.0))
+    model = EPModel.build(gaussian, Prior.from_probability(np.full(d, 5.0 / d), 1.0))
     dual = gaussian.gram is None
     t2 = model.start()[1]
     calls = {

@@ -17,7 +17,7 @@ from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.averages import of_averages
 from pybayesridge.results.comparison import compare_models as compare
 from pybayesridge.results.contrast import as_table, combined, read_contrasts
-from pybayesridge.sites.average import Part
+from pybayesridge.sites.average import AveragedRows
 
 Answer = Callable[[Sequence[Any], Sequence[Sequence[str]], dict[str, Any]], dict[str, Any]]
 
@@ -66,15 +66,15 @@ def average_effects(fits: Sequence[Any], names: Sequence[Sequence[str]], given: 
     return as_columns(table.set_axis(range(len(table)), axis=0))
 
 
-def _parts(change: Mapping[str, FloatArray], weights: FloatArray) -> Callable[[], Iterator[Part]]:
+def _parts(change: Mapping[str, FloatArray], weights: FloatArray) -> Callable[[], Iterator[AveragedRows]]:
     rows = {name: np.asarray(values, dtype=np.float64) for name, values in change.items()}
 
-    def parts() -> Iterator[Part]:
+    def parts() -> Iterator[AveragedRows]:
         if "slopes" in rows:
-            yield Part(rows["at"], weights, rows["slopes"])
+            yield AveragedRows(rows["at"], weights, rows["slopes"])
             return
-        yield Part(rows["from"], -weights)
-        yield Part(rows["to"], weights)
+        yield AveragedRows(rows["from"], -weights)
+        yield AveragedRows(rows["to"], weights)
 
     return parts
 

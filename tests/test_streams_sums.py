@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pybayesridge.streams.sums import Rows, Sums
+from pybayesridge.streams.sums import Rows, RowSums
 
 DIRECT = 1e-12
 """Relative to the largest entry."""
@@ -18,7 +18,7 @@ def test_sums_are_those_of_dense_dummies(dtype):
     w = rng.uniform(0.5, 2.0, n)
     codes = {name: rng.integers(0, size, n) for name, size in sizes.items()}
     cells = [((), ("g",)), ((), ("g", "h")), (("a",), ("g",)), (("a", "b"), ("g", "h"))]
-    sums = Sums([("a",), ("b",), ("a", "b")], cells)
+    sums = RowSums([("a",), ("b",), ("a", "b")], cells)
     for at in (slice(0, 40), slice(40, 41), slice(41, n)):
         known = {name: int(code[: at.stop].max()) + 1 for name, code in codes.items()}
         some = {name: code[at] for name, code in codes.items()}

@@ -22,7 +22,7 @@ from benchmarks.paper_ep.experiment import ABSOLUTE, DAMPINGS, MAXITER, METHODS,
 from benchmarks.paper_ep.tables import PAPER
 from pybayesridge.ep import Data, Gaussian, Prior, fit_sites
 from pybayesridge.ep.algorithms.damped import FLOOR
-from pybayesridge.ep.algorithms.state import Model
+from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
 RULES: dict[str, float | None] = {f"scale-free {TOL:g}": None} | {f"absolute {limit:g}": limit for limit in ABSOLUTE}
@@ -61,7 +61,7 @@ def sweep(t1, t2, cov, mean, damping, prior, slab, floor):
 
 def run(X: np.ndarray, y: np.ndarray, damping: float) -> dict[str, tuple[int, np.ndarray]]:
     """By each rule for stopping: sweeps until it is met (MAXITER + 1: never) and the posterior means there."""
-    model = Model.build(
+    model = EPModel.build(
         Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), SIGMA**2)),
         Prior.from_probability(np.full(D, P), SLAB),
     )
@@ -83,7 +83,7 @@ def run(X: np.ndarray, y: np.ndarray, damping: float) -> dict[str, tuple[int, np
     return {rule: found.get(rule, (MAXITER + 1, mean)) for rule in RULES}
 
 
-def residual(model: Model, t1: np.ndarray, t2: np.ndarray) -> float:
+def residual(model: EPModel, t1: np.ndarray, t2: np.ndarray) -> float:
     """Scale-free residual of these sites."""
     state = model.state(t1.copy(), t2.copy(), cavity_floor=FLOOR)
     return np.inf if state is None else model.residual(state, FLOOR)

@@ -29,7 +29,7 @@ LEAST_WEIGHT = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class BinomialRows:
     """The data of a binomial model.
 
     Attributes
@@ -53,7 +53,7 @@ class Rows:
     x_kappa: FloatArray
 
     @classmethod
-    def of(cls, x: FloatArray, c: FloatArray, likelihood: Binomial, units: Units) -> Rows:
+    def of(cls, x: FloatArray, c: FloatArray, likelihood: Binomial, units: Units) -> BinomialRows:
         """Compute what does not change.
 
         Raises
@@ -110,7 +110,7 @@ class AugmentedProblem(Problem):
 
     Attributes
     ----------
-    source : Rows
+    source : BinomialRows
     given : Augmented
     factor : (k, k) array
         Upper triangular R with ``R'R = C'WC``.
@@ -120,7 +120,7 @@ class AugmentedProblem(Problem):
         ``R^-T C'WX``.
     """
 
-    source: Rows
+    source: BinomialRows
     given: Augmented
     factor: FloatArray
     half: FloatArray
@@ -156,7 +156,7 @@ class AugmentedProblem(Problem):
         return np.stack([self.cached[j] for j in columns.tolist()]) if columns.size else np.zeros((0, self.d))
 
 
-def problem_given(source: Rows, given: Augmented) -> AugmentedProblem:
+def problem_given(source: BinomialRows, given: Augmented) -> AugmentedProblem:
     """The cross-products for new auxiliary variables."""
     x, c, weight, linear = source.x, source.c, given.weight, given.linear
     k, d = c.shape[1], x.shape[1]

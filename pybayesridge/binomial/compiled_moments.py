@@ -37,7 +37,7 @@ class Rules(ctypes.Structure):
     )
 
 
-class Moments(ctypes.Structure):
+class CMoments(ctypes.Structure):
     """Where the moments go."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in Tilted.__dataclass_fields__)
@@ -82,7 +82,7 @@ def moments(successes: FloatArray, failures: FloatArray, cavity: Cavity) -> tupl
     rules, _ = _rules()
     given = [np.ascontiguousarray(a) for a in (successes, failures, cavity.center, cavity.precision, cavity.slope)]
     out, left = empty(successes.size), np.empty(successes.size, dtype=np.int64)
-    of_rows = Moments(*(getattr(out, name).ctypes.data for name in Tilted.__dataclass_fields__))
+    of_rows = CMoments(*(getattr(out, name).ctypes.data for name in Tilted.__dataclass_fields__))
     n_left = code.tilted_logit(
         ctypes.byref(rules),
         successes.size,

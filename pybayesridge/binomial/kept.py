@@ -16,7 +16,7 @@ FEWEST_STATES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WalkState:
     """A set of units at a pass of a walker, and the normal law of the coefficients given the auxiliary variables.
 
     Attributes
@@ -43,7 +43,7 @@ class State:
     root: FloatArray
 
 
-class Kept:
+class KeptWalks:
     """States of all walkers, thinned as they become too many; changed in place.
 
     Attributes
@@ -52,7 +52,7 @@ class Kept:
         The present pass.
     every : int
         Passes between two whose states are kept.
-    states : list of State
+    states : list of WalkState
     """
 
     __slots__ = ("_numbers", "every", "states", "step")
@@ -63,14 +63,14 @@ class Kept:
 
     def forget(self) -> None:
         """Drop all states, and count passes from 0."""
-        self.step, self.states, self._numbers = 0, list[State](), 0
+        self.step, self.states, self._numbers = 0, list[WalkState](), 0
 
     @property
     def due(self) -> bool:
         """Whether the states of the present pass are kept."""
         return self.step % self.every == 0
 
-    def add(self, state: State) -> None:
+    def add(self, state: WalkState) -> None:
         """Keep a state."""
         self.states.append(state)
         self._numbers += state.root.size
@@ -83,6 +83,6 @@ class Kept:
             self.states = [state for state in self.states if state.step % self.every == 0]
             self._numbers = sum(state.root.size for state in self.states)
 
-    def after(self, lead: int) -> list[State]:
+    def after(self, lead: int) -> list[WalkState]:
         """The states from pass `lead` on; all, if there is none."""
         return [state for state in self.states if state.step >= lead] or self.states

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.binomial.augmentation import Rows, problem_given
-from pybayesridge.binomial.kept import State
+from pybayesridge.binomial.augmentation import BinomialRows, problem_given
+from pybayesridge.binomial.kept import WalkState
 from pybayesridge.binomial.link import LATENT_VARIANCE
 from pybayesridge.binomial.walk import BinaryWalk
 from pybayesridge.linalg.blas import one_pool
@@ -41,7 +41,7 @@ class BinarySelection:
     k: int
 
 
-def binary_grid(rows: Rows, given: Given) -> Grid:
+def binary_grid(rows: BinomialRows, given: Given) -> Grid:
     """Nodes of log v and the prior of p: that of a Gaussian response whose noise is that of the latent one.
 
     The share explained a priori is ``h = d p v / (d p v + c)``, with c the variance of the latent noise and the
@@ -59,7 +59,7 @@ def binary_grid(rows: Rows, given: Given) -> Grid:
 
 
 def fit_binary_selection(
-    rows: Rows,
+    rows: BinomialRows,
     given: Given,
     *,
     mcse: float = 0.01,
@@ -72,7 +72,7 @@ def fit_binary_selection(
 
     Parameters
     ----------
-    rows : Rows
+    rows : BinomialRows
         The unpenalised columns must not separate the responses.
     given : Given
         On the scale of the link; a noise variance is not looked at.
@@ -93,7 +93,7 @@ def fit_binary_selection(
 
 
 def sample_binary(
-    rows: Rows,
+    rows: BinomialRows,
     grid: Grid,
     *,
     mcse: float,
@@ -118,7 +118,7 @@ def sample_binary(
 
 
 def _states(
-    found: list[State], rows: Rows, grid: Grid, rng: np.random.Generator, walkers: int
+    found: list[WalkState], rows: BinomialRows, grid: Grid, rng: np.random.Generator, walkers: int
 ) -> tuple[States, States]:
     """The kept states without and with the unpenalised coefficients, walker by walker; `walkers` are a chain."""
     k = rows.c.shape[1]
@@ -159,7 +159,7 @@ def _states(
     return alone, joint
 
 
-def mean_slab(grid: Grid, state: State, k: int) -> float:
+def mean_slab(grid: Grid, state: WalkState, k: int) -> float:
     """Mean of the slab's variance given the set and the auxiliary variables of a state, over the nodes of log g.
 
     The covariance ``(X'WX + 1 / g)^-1`` of the state's penalised coefficients at its own g, and their mean, say what

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from pybayesridge._types import FloatArray
-from pybayesridge.binomial.augmentation import Rows
+from pybayesridge.binomial.augmentation import BinomialRows
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.selection import BinarySelection, fit_binary_selection
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
@@ -30,7 +30,7 @@ def fit_by_sampling(task: SetsTask, options: FitOptions) -> BinarySelectionPoste
     known, likelihood = task.known, task.likelihood
     assert isinstance(likelihood, Binomial)
     found = fit_binary_selection(
-        Rows.of(task.x, task.c, likelihood, units_of(task.design.p, task.groups)),
+        BinomialRows.of(task.x, task.c, likelihood, units_of(task.design.p, task.groups)),
         Given(known.prior_inclusion, known.slab_var, None, options.expected_size),
         mcse=options.mcse,
         n_chains=options.chains,

@@ -23,7 +23,7 @@ import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.augmentation import LEAST_WEIGHT, Augmented, AugmentedProblem, problem_given
-from pybayesridge.binomial.kept import Kept, State
+from pybayesridge.binomial.kept import KeptWalks, WalkState
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import Weighted
@@ -84,7 +84,7 @@ class BinaryWalk(Walk):
 
     Attributes
     ----------
-    kept : Kept
+    kept : KeptWalks
     """
 
     least_steps = 0  # see `settled`
@@ -100,7 +100,7 @@ class BinaryWalk(Walk):
     ) -> None:
         source, n = problem.source, len(starts)
         self.rng, self.source = rng, source
-        self.kept = Kept()
+        self.kept = KeptWalks()
         first = problem.given
         xt = np.ascontiguousarray(np.hstack([source.x, source.c]).T)
         self.weighted = Weighted(
@@ -266,7 +266,7 @@ class BinaryWalk(Walk):
         # Upper triangular, so that the part of the penalised coefficients, which come last, is the root of their own.
         last_first = order[::-1]
         root = np.linalg.cholesky(cov[np.ix_(last_first, last_first)])[::-1, ::-1].astype(np.float64)
-        self.kept.add(State(self.kept.step, i, units, columns[columns < d], node, mean[order], root))
+        self.kept.add(WalkState(self.kept.step, i, units, columns[columns < d], node, mean[order], root))
 
     def forget(self) -> None:
         """Drop the states so far."""

@@ -16,7 +16,7 @@ from pybayesridge.recipes import Call, call_of
 if TYPE_CHECKING:
     from pybayesridge.formula.names import Context
     from pybayesridge.formula.spec import FormulaData
-    from pybayesridge.streams.passes import Source
+    from pybayesridge.streams.passes import BatchSource
 
 Model = TypeVar("Model", bound="StreamedModel")
 
@@ -281,7 +281,7 @@ class StreamedModel:
 
 
 def _from_batches(
-    cls: type[Model], entry: str, opened: Callable[[], Source], given: Mapping[str, Any], context: Context | None
+    cls: type[Model], entry: str, opened: Callable[[], BatchSource], given: Mapping[str, Any], context: Context | None
 ) -> Model:
     """The model of a formula on rows that are read in batches.
 

@@ -46,7 +46,7 @@ def factor_derivatives(d: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SpacingRule:
     """Nodes d (Q, m), the log density there, and the weights of a Gauss-Legendre rule for each column."""
 
     d: FloatArray
@@ -61,7 +61,7 @@ class Rule:
         return mass / total, top + np.log(total)
 
 
-def rule(copies: FloatArray, cavity: Cavity, count: int = NODES) -> Rule:
+def rule(copies: FloatArray, cavity: Cavity, count: int = NODES) -> SpacingRule:
     """Nodes for the likelihood of `copies` (m,) rows times normal densities, restricted to positive distances."""
     precision = np.maximum(cavity.precision, LEAST)
 
@@ -101,7 +101,7 @@ def rule(copies: FloatArray, cavity: Cavity, count: int = NODES) -> Rule:
     middle = np.clip(np.log(np.maximum(copies, 1.0)) + BEND, ends[0], ends[1])
     parts = [(ends[0], 0.5 * (middle - ends[0])), (middle, 0.5 * (ends[1] - middle))]
     d = np.concatenate([start + width * (x[:, None] + 1.0) for start, width in parts])
-    return Rule(d, log_density(d), np.concatenate([width * w[:, None] for _, width in parts]))
+    return SpacingRule(d, log_density(d), np.concatenate([width * w[:, None] for _, width in parts]))
 
 
 def _between(low: FloatArray, high: FloatArray) -> FloatArray:

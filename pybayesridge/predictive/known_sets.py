@@ -23,20 +23,20 @@ SAME_NODE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class CoordinateRows:
     """Some rows in the coordinates of the columns: X (r, d), the response (r,), leverages from Z (r,)."""
 
     x: FloatArray
     y: FloatArray
     own: FloatArray
 
-    def only(self, which: AnyArray) -> Rows:
+    def only(self, which: AnyArray) -> CoordinateRows:
         """Some of them."""
-        return Rows(self.x[which], self.y[which], self.own[which])
+        return CoordinateRows(self.x[which], self.y[which], self.own[which])
 
 
 @dataclass(slots=True)
-class Sets:
+class KnownSets:
     """The sets that are known, with what their weights rest on; changed in place.
 
     Attributes
@@ -93,7 +93,7 @@ class Sets:
         known = self.grid.noise_var
         return Noise(self.nu, None if known is None else known[nodes][:, None])
 
-    def densities(self, units: IntArray, nodes: AnyArray, rows: Rows) -> tuple[FloatArray, Densities]:
+    def densities(self, units: IntArray, nodes: AnyArray, rows: CoordinateRows) -> tuple[FloatArray, Densities]:
         """Log weights of the set at each node without each row, (K', r), and what it predicts there."""
         _, part, joint = self.of(units)
         k = self.grid.k[nodes][:, None]
@@ -104,7 +104,7 @@ class Sets:
         found = _without(rows.y - fitted, leverage, left, self.noise(nodes))
         return joint[nodes][:, None] - found.left_out, found
 
-    def births(self, units: IntArray, node: int, rows: Rows) -> tuple[IntArray, FloatArray, FloatArray]:
+    def births(self, units: IntArray, node: int, rows: CoordinateRows) -> tuple[IntArray, FloatArray, FloatArray]:
         """Units that may come in, (u,), and log weights of the sets with them at a node.
 
         The weights are those without each row, (r, u), and with all rows, (u,).
@@ -168,7 +168,7 @@ def _without(residual: FloatArray, leverage: FloatArray, left: FloatArray, noise
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptStates:
     """The kept states of a posterior.
 
     Attributes
@@ -188,16 +188,16 @@ class Kept:
     weight: FloatArray
 
 
-def known_sets(problem: Problem, exact: Exact) -> tuple[Sets, Kept, float]:
+def known_sets(problem: Problem, exact: Exact) -> tuple[KnownSets, KeptStates, float]:
     """The sets of a posterior, its kept states, and the standard error of the log evidence."""
     states = exact.states
     of_column = problem.units.of_column
     units = [np.unique(of_column[states.set_of(i)]).astype(np.intp) for i in range(states.n)]
-    sets = Sets(problem, exact.grid, exact.log_evidence, states.nu)
+    sets = KnownSets(problem, exact.grid, exact.log_evidence, states.nu)
     key = np.array([sets.key(each) for each in units], dtype=np.uint64)
     node = np.abs(np.searchsorted(exact.grid.log_g, states.log_g - SAME_NODE))
     pairs = np.unique(key ^ sets.node_marks[np.minimum(node, exact.grid.log_g.size - 1)])
-    kept = Kept(units, key, pairs, states.weight)
+    kept = KeptStates(units, key, pairs, states.weight)
     if np.isfinite(exact.log_evidence):
         return sets, kept, exact.log_evidence_se
     # No set came back: by those there are.

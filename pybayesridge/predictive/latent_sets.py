@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp, ndtri
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
-from pybayesridge.binomial.augmentation import Rows
+from pybayesridge.binomial.augmentation import BinomialRows
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.selection import sample_binary
@@ -107,10 +107,10 @@ def latent_sets_left_out(
     return replace(out, efficiency=efficiency, log_density=out.log_density + count, within=out.within + count)
 
 
-def rows_of(posterior: BinarySelectionPosterior, likelihood: Binomial) -> Rows:
+def rows_of(posterior: BinarySelectionPosterior, likelihood: Binomial) -> BinomialRows:
     """The rows of a fit as its sampler had them."""
     design = posterior.design
-    return Rows.of(*rows_of_design(design), likelihood, units_of(design.p, posterior.selection.groups))
+    return BinomialRows.of(*rows_of_design(design), likelihood, units_of(design.p, posterior.selection.groups))
 
 
 def _by_states(
@@ -135,7 +135,7 @@ class Again:
 
 def _put_in(
     posterior: BinarySelectionPosterior,
-    rows: Rows,
+    rows: BinomialRows,
     out: LeftOut,
     again: IntArray,
     x_rows: AnyArray,
@@ -174,13 +174,13 @@ class Sampler:
     Attributes
     ----------
     posterior : BinarySelectionPosterior
-    rows : Rows
+    rows : BinomialRows
     between : int
         How often sets may still be sampled with a part of a copy.
     """
 
     posterior: BinarySelectionPosterior
-    rows: Rows
+    rows: BinomialRows
     between: int = BETWEEN
 
     def predicted(self, i: int, center: FloatArray, spread: FloatArray) -> Again:
@@ -192,7 +192,10 @@ class Sampler:
         likelihood = self.rows.likelihood
         one = likelihood.copied(np.ones(likelihood.n)).rows(np.array([i]))
         rng = np.random.default_rng(i)
-        ladder = {1.0: Draws.of(self.posterior.exact, center, spread, one, rng), 0.0: self._sampled(i, 0.0, one, rng)}
+        ladder = {
+            1.0: RowLikelihoods.of(self.posterior.exact, center, spread, one, rng),
+            0.0: self._sampled(i, 0.0, one, rng),
+        }
         steps: dict[tuple[float, float], Again] = {}
         while True:
             pairs = list(pairwise(sorted(ladder, reverse=True)))
@@ -213,7 +216,7 @@ class Sampler:
             steps[high, low].draws,
         )
 
-    def _sampled(self, i: int, part: float, one: Binomial, rng: Generator) -> Draws:
+    def _sampled(self, i: int, part: float, one: Binomial, rng: Generator) -> RowLikelihoods:
         """Draws of the posterior with so much of one copy of row i, and with all others."""
         rows, exact = self.rows, self.posterior.exact
         copies = rows.likelihood.copies.copy()
@@ -222,10 +225,10 @@ class Sampler:
         other, c = rows.likelihood.copied(copies).rows(rest), rows.c[rest]
         if np.linalg.matrix_rank(c) < c.shape[1] or separation(c, other).found:
             raise NoDensityError(i, UNDETERMINED)
-        data = Rows.of(rows.x[rest], c, other, rows.units)
+        data = BinomialRows.of(rows.x[rest], c, other, rows.units)
         steps = int(np.clip(SHARE * exact.n_iter, *STEPS))
         found = sample_binary(data, exact.grid, mcse=MCSE, maxiter=steps, rng=rng)
-        return Draws.of(found.exact, *_at_row(found.joint, np.concatenate([rows.c[i], rows.x[i]])), one, rng)
+        return RowLikelihoods.of(found.exact, *_at_row(found.joint, np.concatenate([rows.c[i], rows.x[i]])), one, rng)
 
 
 def _at_row(joint: States, row: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -239,14 +242,16 @@ def _at_row(joint: States, row: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class RowLikelihoods:
     """Log likelihoods of a row, (S, m): at m linear predictors for each of the S kept states of a posterior."""
 
     exact: Exact
     log_likelihood: FloatArray
 
     @classmethod
-    def of(cls, exact: Exact, center: FloatArray, spread: FloatArray, row: Binomial, rng: Generator) -> Draws:
+    def of(
+        cls, exact: Exact, center: FloatArray, spread: FloatArray, row: Binomial, rng: Generator
+    ) -> RowLikelihoods:
         """At draws from the predictors' normal laws, with moments (S,)."""
         part = (np.arange(EACH) + rng.random((center.size, EACH))) / EACH
         psi = center[:, None] + np.sqrt(spread)[:, None] * ndtri(part)
@@ -268,7 +273,7 @@ class Draws:
         return float(error_of_mean(self.exact, relative)), share * draws_of(self.exact)
 
 
-def bridge(before: Draws, after: Draws, part: float = 1.0) -> Again:
+def bridge(before: RowLikelihoods, after: RowLikelihoods, part: float = 1.0) -> Again:
     """The density of a row given the others from draws with it, `before`, and without it, `after`.
 
     Bridge sampling (Meng & Wong 1996, "Simulating ratios of normalizing constants via a simple identity"): with L the

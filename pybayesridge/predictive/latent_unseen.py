@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.binomial.augmentation import Rows
+from pybayesridge.binomial.augmentation import BinomialRows
 from pybayesridge.selection.collapsed import log_prior
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.result import Exact
@@ -76,7 +76,7 @@ class Look:
 class Search:
     """Sets that were looked at, by their units and node; changed in place."""
 
-    rows: Rows
+    rows: BinomialRows
     grid: Grid
     found: dict[tuple[bytes, int], Look | None] = field(default_factory=dict)
 
@@ -148,7 +148,7 @@ def _free(grid: Grid) -> IntArray:
     return np.flatnonzero(np.isfinite(grid.unit_odds))
 
 
-def unseen_shares(rows: Rows, exact: Exact) -> FloatArray:
+def unseen_shares(rows: BinomialRows, exact: Exact) -> FloatArray:
     """The share of each row's prediction, (n,), that sets have which are not kept, as far as they are looked at."""
     search, states, n = Search(rows, exact.grid), exact.states, rows.x.shape[0]
     of_column = rows.units.of_column

@@ -9,7 +9,7 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.algorithms.solve import row_variances
 from pybayesridge.ep.posterior import SelectionPosterior
-from pybayesridge.predictive.known_sets import Rows, known_sets
+from pybayesridge.predictive.known_sets import CoordinateRows, known_sets
 from pybayesridge.predictive.left_out import (
     NO_NOISE,
     LeftOut,
@@ -71,7 +71,7 @@ def exact_left_out(posterior: ExactPosterior) -> LeftOut:
         for begin in range(0, x.shape[0], step):
             part = slice(begin, min(begin + step, x.shape[0]))
             first = rows.start + begin
-            some = Rows(np.asarray(x[part]), y[first : first + part.stop - begin], own[part])
+            some = CoordinateRows(np.asarray(x[part]), y[first : first + part.stop - begin], own[part])
             fitted, leverage = _given_states(states, some.x)
             slack = np.where(undetermined(some.own), 0.0, 1.0 - (leverage + some.own))
             error = np.divide(some.y - fitted, slack, out=np.zeros_like(slack), where=slack > 0)

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
-from pybayesridge.predictive.known_sets import NODES, Kept, Rows, Sets
+from pybayesridge.predictive.known_sets import NODES, CoordinateRows, KeptStates, KnownSets
 from pybayesridge.predictive.left_out import Densities, LeftOut
 
 SETS = 24
@@ -95,15 +95,21 @@ class Added:
 
 
 def with_unseen(
-    sets: Sets, kept: Kept, rows: Rows, found: LeftOut, given: Densities, few: BoolArray, total: int
+    sets: KnownSets,
+    kept: KeptStates,
+    rows: CoordinateRows,
+    found: LeftOut,
+    given: Densities,
+    few: BoolArray,
+    total: int,
 ) -> Added:
     """Add to predictions of rows by the kept states the sets that matter only without them.
 
     Parameters
     ----------
-    sets : Sets
-    kept : Kept
-    rows : Rows
+    sets : KnownSets
+    kept : KeptStates
+    rows : CoordinateRows
     found : LeftOut
         Predictions by the kept states.
     given : Densities
@@ -148,7 +154,7 @@ class Excess:
 
 
 def _screen(
-    sets: Sets, kept: Kept, rows: Rows, log_density: FloatArray, share: FloatArray, total: int
+    sets: KnownSets, kept: KeptStates, rows: CoordinateRows, log_density: FloatArray, share: FloatArray, total: int
 ) -> tuple[Excess, list[IntArray]]:
     """Shares of sets and nodes that are not kept without each row, less those with it; and such sets.
 
@@ -178,7 +184,7 @@ def _screen(
     return Excess(row[first], key, excess), list(found.values())
 
 
-def _bases(sets: Sets, kept: Kept, share: FloatArray, most: int) -> list[IntArray]:
+def _bases(sets: KnownSets, kept: KeptStates, share: FloatArray, most: int) -> list[IntArray]:
     """The sets of largest share of some row or of all, each followed by it without one of its units."""
     importance = np.maximum(share.max(axis=1, initial=0.0), kept.weight)
     of_set: dict[int, float] = {}
@@ -196,7 +202,7 @@ def _bases(sets: Sets, kept: Kept, share: FloatArray, most: int) -> list[IntArra
     return list(out.values())[:most]
 
 
-def _without_one(sets: Sets, units: IntArray) -> list[IntArray]:
+def _without_one(sets: KnownSets, units: IntArray) -> list[IntArray]:
     return [units[units != j] for j in units[np.isin(units, sets.free)]]
 
 
@@ -231,7 +237,7 @@ def _with_one(units: IntArray, more: IntArray, one: int) -> IntArray:
 
 
 def _neighbours(
-    sets: Sets, units: IntArray, rows: Rows, log_density: FloatArray, nodes: int, known: AnyArray
+    sets: KnownSets, units: IntArray, rows: CoordinateRows, log_density: FloatArray, nodes: int, known: AnyArray
 ) -> Neighbours:
     """Look at a set and all with one more unit; `known` are keys of sets and nodes, ascending."""
     own, every = sets.key(units), np.arange(sets.grid.log_g.size)
@@ -295,7 +301,7 @@ def _among(keys: AnyArray, known: AnyArray) -> BoolArray:
 
 
 def _search(
-    sets: Sets, kept: Kept, rows: Rows, left_out: FloatArray, first: list[IntArray]
+    sets: KnownSets, kept: KeptStates, rows: CoordinateRows, left_out: FloatArray, first: list[IntArray]
 ) -> tuple[list[IntArray], FloatArray]:
     """Sets that have a share of the prediction of some of the rows, and the share (r,) that is left of neighbours."""
     every = np.arange(sets.grid.log_g.size)
@@ -350,9 +356,9 @@ def _search(
 
 
 def _put_together(
-    kept: Kept,
-    sets: Sets,
-    rows: Rows,
+    kept: KeptStates,
+    sets: KnownSets,
+    rows: CoordinateRows,
     doubt: IntArray,
     more: list[IntArray],
     keys: AnyArray,

@@ -33,7 +33,7 @@ OBS = "__obs__"
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class ChainDraws:
     """Draws of one chain.
 
     Attributes
@@ -56,7 +56,7 @@ class Draws:
 
 def to_arviz(
     model: LinearModel,
-    draw: Callable[[int, np.random.Generator], Draws],
+    draw: Callable[[int, np.random.Generator], ChainDraws],
     *,
     draws: int,
     chains: int,
@@ -123,7 +123,7 @@ def _coordinates(data: ModelData) -> dict[str, Any]:
     return {"term": np.array(data.xnames, dtype=object), "target": np.array(data.targets, dtype=object), OBS: rows}
 
 
-def _posterior(model: LinearModel, sampled: list[Draws], *, fixed: bool) -> dict[str, Any]:
+def _posterior(model: LinearModel, sampled: list[ChainDraws], *, fixed: bool) -> dict[str, Any]:
     """The parameters with their dimensions: those that vary, or those that the method holds fixed."""
     whole = {"beta": np.stack([chain.beta for chain in sampled])}
     for name in sampled[0].others:
@@ -142,7 +142,7 @@ def _posterior(model: LinearModel, sampled: list[Draws], *, fixed: bool) -> dict
     return out
 
 
-def _log_prior(model: LinearModel, sampled: list[Draws]) -> dict[str, Any]:
+def _log_prior(model: LinearModel, sampled: list[ChainDraws]) -> dict[str, Any]:
     """Log prior densities at the draws."""
     out: dict[str, Any] = {}
     for name in sampled[0].log_prior:
@@ -157,7 +157,7 @@ def _responses(model: LinearModel) -> list[tuple[str, FloatArray]]:
 
 
 def _gaussian_rows(
-    model: LinearModel, sampled: list[Draws], generator: np.random.Generator
+    model: LinearModel, sampled: list[ChainDraws], generator: np.random.Generator
 ) -> dict[str, Callable[[], dict[str, Any]]]:
     """The groups over rows for Gaussian noise."""
     return {
@@ -170,7 +170,7 @@ def _gaussian_rows(
 
 
 def _rows_without_noise(
-    model: Any, sampled: list[Draws], generator: np.random.Generator
+    model: Any, sampled: list[ChainDraws], generator: np.random.Generator
 ) -> dict[str, Callable[[], dict[str, Any]]]:
     """The groups over rows for responses that are not Gaussian; copies of a row count in the log likelihood."""
     if model.endog is None:
@@ -203,7 +203,9 @@ def _rows_without_noise(
 
 
 def _over_rows(
-    model: LinearModel, sampled: list[Draws], function: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+    model: LinearModel,
+    sampled: list[ChainDraws],
+    function: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
 ) -> dict[str, Any]:
     """``function(y, mean, variance)`` for each target: (chains, draws, n) from y (n,) and two (draws, n) arrays."""
     factors = model.noise_factors(model.nobs, None, own=True)
@@ -221,7 +223,7 @@ def _over_rows(
     }
 
 
-def _variances(chain: Draws) -> FloatArray:
+def _variances(chain: ChainDraws) -> FloatArray:
     assert chain.sigma2 is not None
     return chain.sigma2
 

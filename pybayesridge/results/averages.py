@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pybayesridge.results import monte_carlo as sampling
     from pybayesridge.selection import monte_carlo as sampled_sets
     from pybayesridge.sites import average as of_means
-    from pybayesridge.sites.average import Law, Part
+    from pybayesridge.sites.average import AveragedRows, Law
 else:
     sampling = Late("pybayesridge.results.monte_carlo")
     sampled_sets = Late("pybayesridge.selection.monte_carlo")
@@ -223,30 +223,30 @@ class _Rows:
         return self.of(tuple(point.items()), lambda rows: found.design(found.changed(rows, point) if point else rows))
 
 
-def _parts_of(rows: _Rows, change: Change) -> Callable[[], Iterator[Part]]:
+def _parts_of(rows: _Rows, change: Change) -> Callable[[], Iterator[AveragedRows]]:
     """The rows of the average that a change is."""
 
-    def parts() -> Iterator[Part]:
+    def parts() -> Iterator[AveragedRows]:
         if change.ends is not None:
             for sign, end in zip((-1.0, 1.0), change.ends, strict=True):
                 for design, weight in rows.at({change.variable: end}):
-                    yield of_means.Part(design, sign * weight)
+                    yield of_means.AveragedRows(design, sign * weight)
             return
         slopes = rows.of((change, "slopes"), lambda some: rows.found.slopes(some, change.variable))
         for (design, weight), (slope, _) in zip(rows.at({}), slopes, strict=True):
-            yield of_means.Part(design, weight, slope)
+            yield of_means.AveragedRows(design, weight, slope)
 
     return parts
 
 
-def _parts_at(rows: _Rows, point: Mapping[str, Any]) -> Callable[[], Iterator[Part]]:
+def _parts_at(rows: _Rows, point: Mapping[str, Any]) -> Callable[[], Iterator[AveragedRows]]:
     """The rows of an average with some variables at given values."""
-    return lambda: (of_means.Part(design, weight) for design, weight in rows.at(point))
+    return lambda: (of_means.AveragedRows(design, weight) for design, weight in rows.at(point))
 
 
 def of_averages(
     res: Parts,
-    averages: Sequence[Sequence[Callable[[], Iterator[Part]]]],
+    averages: Sequence[Sequence[Callable[[], Iterator[AveragedRows]]]],
     alpha: float,
     rng: RandomLike,
 ) -> pd.DataFrame:
@@ -294,7 +294,7 @@ def of_averages(
     return pd.concat(tables, ignore_index=True)
 
 
-def _drawn(parts: Iterable[Part], coefficients: FloatArray, family: Family) -> FloatArray:
+def _drawn(parts: Iterable[AveragedRows], coefficients: FloatArray, family: Family) -> FloatArray:
     """An average for each draw of the coefficients (k, draws)."""
     # Rows that are added and those that are subtracted have a sum each: a change that is zero is so exactly.
     added, subtracted = np.zeros((2, coefficients.shape[1]))

@@ -21,7 +21,7 @@ from pybayesridge.predictive.left_out import LeftOut
 from pybayesridge.predictive.ridge import bands_left_out, correlated_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
-from pybayesridge.results.arviz import Draws
+from pybayesridge.results.arviz import ChainDraws
 from pybayesridge.results.band_estimates import BandEstimates
 from pybayesridge.results.base import LinearResults
 from pybayesridge.results.curves import smooth
@@ -170,7 +170,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
         noise = self.model.noise_factors(rows.shape[0], weights, own=exog is None)
         return self._prediction(law, noise, labels if row_labels is None else pd.Index(row_labels))
 
-    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         design, beta, tau2, sigma2, correlations = self.posterior.design, [], [], [], []
         for i in range(design.q):
             drawn = self.band_fit.draw(self.noise, i, n, generator)
@@ -182,7 +182,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
         others = {f"tau2[{name}]": each[:, k] for k, name in enumerate(self.bands.names)}
         drawn_correlations = np.stack(correlations, axis=-1)
         others |= {name: drawn_correlations[:, k] for k, name in enumerate(self.correlation_names)}
-        return Draws(np.stack(beta, axis=-1), np.stack(sigma2, axis=-1), others)
+        return ChainDraws(np.stack(beta, axis=-1), np.stack(sigma2, axis=-1), others)
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients.

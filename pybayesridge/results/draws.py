@@ -12,7 +12,7 @@ from scipy.special import logit
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.ep.model.hyper_prior import log_density
-from pybayesridge.results.arviz import GROUPS, Draws, to_arviz
+from pybayesridge.results.arviz import GROUPS, ChainDraws, to_arviz
 from pybayesridge.results.base import LinearResults
 from pybayesridge.results.selection_estimates import SelectionEstimates
 
@@ -64,7 +64,7 @@ class DrawResults(SelectionEstimates, LinearResults):
 
     def _draw_chain(
         self, n: int, generator: np.random.Generator, kind: str | None = None, chain: int | None = None
-    ) -> Draws:
+    ) -> ChainDraws:
         if kind is not None and self.exact_sets is not None:
             raise ValueError("kind is for fits by expectation propagation: draws of an exact fit are exact")
         if kind not in (None, "gaussian", "gibbs"):
@@ -77,7 +77,7 @@ class DrawResults(SelectionEstimates, LinearResults):
         else:
             of_z, b, noise = self.posterior.draw(n, generator, by_gibbs=kind == "gibbs")
         beta = self.model.scatter(of_z.T, b.T, design).T[..., None]
-        return Draws(beta, noise[:, None], others, self._log_prior(others, noise))
+        return ChainDraws(beta, noise[:, None], others, self._log_prior(others, noise))
 
     def _log_prior(self, others: dict[str, FloatArray], noise: FloatArray) -> dict[str, FloatArray]:
         """Log prior density of the hyperparameters that vary over draws, up to a constant."""
@@ -145,7 +145,7 @@ class DrawResults(SelectionEstimates, LinearResults):
             raise ValueError(f"chains is {chains}, but the sampler ran {len(sampled)}: leave out chains")
         labels = iter(sampled)
 
-        def draw(n: int, generator: np.random.Generator) -> Draws:
+        def draw(n: int, generator: np.random.Generator) -> ChainDraws:
             return self._draw_chain(n, generator, kind, next(labels, None))
 
         return to_arviz(self.model, draw, draws=draws, chains=chains, rng=rng, groups=groups)

@@ -15,8 +15,8 @@ from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import Answer, Ask, Joint, Posterior, RowLaw
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.arguments import check_alpha, standardized_size, target_position
-from pybayesridge.results.arviz import Draws
-from pybayesridge.results.facts import Coefficients, Written, rows_to_show, value_of
+from pybayesridge.results.arviz import ChainDraws
+from pybayesridge.results.facts import ShownCoefficients, Written, rows_to_show, value_of
 from pybayesridge.results.labelled import Arrays, Lacking, OfFamily, per_coefficient, per_row, per_target
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.text import listed
@@ -190,12 +190,12 @@ class LinearEstimates(Shown):
         found = self.ask(Ask((alpha / 2, 1 - alpha / 2)), positions, target)
         return found.center[:, 0], found.sd[:, 0], found.quantiles[:, 0]
 
-    def shown_coefficients(self, i: int, alpha: float) -> Coefficients:
+    def shown_coefficients(self, i: int, alpha: float) -> ShownCoefficients:
         """The coefficients of a target that the summary shows: all, or the largest standardised ones."""
         at = rows_to_show(self.standardized_size(i))
         left_out = "The {count} smallest standardised coefficients are omitted; see params, conf_int()."
         values = np.column_stack(self.some_coefficients(at, i, alpha))
-        return Coefficients(at, [self.center, "sd"], values, left_out)
+        return ShownCoefficients(at, [self.center, "sd"], values, left_out)
 
     def shown_fact(self, name: str, i: int = 0) -> Any:
         """A number of the fit as a whole by its name in JSON, for a target; None where the fit does not have it."""
@@ -226,7 +226,7 @@ class LinearEstimates(Shown):
     def _release_rows(self, row_space: bool) -> None:
         raise NotImplementedError
 
-    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         raise NotImplementedError
 
     @property

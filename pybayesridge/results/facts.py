@@ -113,7 +113,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Coefficients:
+class ShownCoefficients:
     """The coefficients that a summary shows.
 
     Attributes

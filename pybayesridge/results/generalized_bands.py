@@ -15,7 +15,7 @@ from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.checks import check_which, positive_int
 from pybayesridge.findings import Finding
 from pybayesridge.results import findings
-from pybayesridge.results.arviz import Draws
+from pybayesridge.results.arviz import ChainDraws
 from pybayesridge.results.curves import smooth
 from pybayesridge.results.facts import Written
 from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
@@ -184,7 +184,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
                 out[name] = values[:, 0]
         return out
 
-    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         of_z, b, which = self.posterior.draws_with_nodes(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
         terms, factors = self.posterior.space.terms, self.posterior.factors
@@ -195,7 +195,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         if self.sites_fit.shape is not None:
             log_shape = np.array([node.log_shape for node in self.posterior.nodes])
             others[self.model.distribution.shape] = np.exp(log_shape)[which][:, None]
-        return Draws(beta[..., None], None, others)
+        return ChainDraws(beta[..., None], None, others)
 
     def diagnostics(self) -> pd.Series:
         """Numbers on the computation: nodes, the error of the quadrature over the variances, whether it converged.

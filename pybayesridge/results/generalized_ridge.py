@@ -15,7 +15,7 @@ from pybayesridge.predictive.left_out import LeftOut
 from pybayesridge.predictive.sites import sites_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
-from pybayesridge.results.arviz import Draws
+from pybayesridge.results.arviz import ChainDraws
 from pybayesridge.results.facts import Written
 from pybayesridge.results.generalized_estimates import GeneralizedEstimates
 from pybayesridge.results.labelled import per_row
@@ -192,7 +192,7 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
             out = out.assign(**{name: values[:, 0] for name, values in drawn.others.items()})
         return out
 
-    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         of_z, b, which = self.posterior.draws_with_nodes(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
         nodes = self.posterior.nodes
@@ -203,8 +203,8 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
             names = self.sites_fit.shape.names(self.model.distribution.shape)
             others |= {name: values[which][:, None] for name, values in zip(names, own, strict=False)}
         if not self.method_entry.integrates:
-            return Draws(beta[..., None], None, others)
-        return Draws(beta[..., None], None, others, {"tau2": self._penalty.log_prior_at_nodes(tau2, which)})
+            return ChainDraws(beta[..., None], None, others)
+        return ChainDraws(beta[..., None], None, others, {"tau2": self._penalty.log_prior_at_nodes(tau2, which)})
 
     def _settle(self) -> None:
         _ = self.rsquared, self.precision_loss, self.log_marginal, self.loo_log_score

@@ -17,7 +17,7 @@ from pybayesridge.predictive.left_out import LeftOut
 from pybayesridge.predictive.sites import sites_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
-from pybayesridge.results.arviz import Draws
+from pybayesridge.results.arviz import ChainDraws
 from pybayesridge.results.labelled import Lacking, of_family, per_row
 from pybayesridge.results.response_scale import ResponseScaleResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
@@ -162,9 +162,9 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
 
     def _draw_chain(
         self, n: int, generator: np.random.Generator, kind: str | None = None, chain: int | None = None
-    ) -> Draws:
+    ) -> ChainDraws:
         drawn = super()._draw_chain(n, generator, kind, chain)
-        return Draws(drawn.beta, None, drawn.others, drawn.log_prior)
+        return ChainDraws(drawn.beta, None, drawn.others, drawn.log_prior)
 
     def _findings_on_reading(self) -> list[Finding]:
         return [*super()._findings_on_reading(), *findings.only_by_ep(self), *findings.rare_events(self)]

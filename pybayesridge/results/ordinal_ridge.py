@@ -15,7 +15,7 @@ from pybayesridge.findings import Finding
 from pybayesridge.ordinal.posterior import OrdinalFit, OrdinalPosterior
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
-from pybayesridge.results.arviz import Draws
+from pybayesridge.results.arviz import ChainDraws
 from pybayesridge.results.facts import Written, rows_of
 from pybayesridge.results.facts import interval_heads as heads
 from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
@@ -218,11 +218,11 @@ class OrdinalRidgeResults(GeneralizedRidgeResults):
             out = pd.concat([out, cuts], axis=1).assign(tau2=drawn.others["tau2"][:, 0])
         return out
 
-    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         of_z, b, cuts, which = self.posterior.draws_with_cuts(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
         tau2 = np.exp(np.array([node.log_t2 for node in self.posterior.nodes]) - self.log_unit)[which]
-        return Draws(beta[..., None], None, {"tau2": tau2[:, None], "cut_points": cuts})
+        return ChainDraws(beta[..., None], None, {"tau2": tau2[:, None], "cut_points": cuts})
 
     def to_arviz(self, *_: Any, **__: Any) -> NoReturn:
         """Not available for ordered categories."""

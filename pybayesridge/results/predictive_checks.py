@@ -14,7 +14,7 @@ from pybayesridge.results.arguments import check_alpha, check_responses, target_
 from pybayesridge.text import listed, repeated
 
 if TYPE_CHECKING:
-    from pybayesridge.results.arviz import Draws
+    from pybayesridge.results.arviz import ChainDraws
 
 Statistic: TypeAlias = str | Callable[[FloatArray], float]
 
@@ -179,7 +179,7 @@ def _one_piece(res: Any, size: int, generator: np.random.Generator, i: int, whic
     if res.posterior.design.in_blocks:
         mean, sigma2 = res._draw_rows(size, generator, i)  # noqa: SLF001
         return generator.normal(mean, np.sqrt(sigma2[:, None] * factors))
-    drawn: Draws = res._draw_chain(size, generator)  # noqa: SLF001
+    drawn: ChainDraws = res._draw_chain(size, generator)  # noqa: SLF001
     linear = res.model.predict(drawn.beta[:, :, i].T, which="linear").T[:, which]
     variance = None if drawn.sigma2 is None else drawn.sigma2[:, [i]] * factors
     extent = res.model.data.extent

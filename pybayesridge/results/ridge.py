@@ -20,7 +20,7 @@ from pybayesridge.predictive.ridge import ridge_left_out
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import coefficients, findings
-from pybayesridge.results.arviz import Draws
+from pybayesridge.results.arviz import ChainDraws
 from pybayesridge.results.facts import Written
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.ridge.fit import RidgeFit
@@ -167,7 +167,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
                 frames[name]["sigma2"] = drawn.sigma2[:, i]
         return frames[self.model.data.targets[0]] if self.model.one_target else pd.concat(frames, axis=1)
 
-    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         if not self.has_joint_posterior:
             raise ValueError(NO_ROW_SPACE.format(what="a draw"))
         design, penalty = self.posterior.design, self.penalty
@@ -180,7 +180,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
         drawn = np.stack(tau2, axis=-1)
         density = penalty.log_prior(drawn)
         varies = self.method_entry.integrates and bool(np.isfinite(density).all())
-        return Draws(
+        return ChainDraws(
             np.stack(beta, axis=-1),
             np.stack(sigma2, axis=-1),
             {"tau2": drawn},

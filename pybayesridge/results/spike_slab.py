@@ -15,7 +15,7 @@ from pybayesridge.predictive.selection import ep_left_out, exact_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings, monte_carlo
 from pybayesridge.results.draws import DrawResults
-from pybayesridge.results.facts import SHOWN, Coefficients, Written
+from pybayesridge.results.facts import SHOWN, ShownCoefficients, Written
 from pybayesridge.results.plots import spike_slab as spike_slab_plots
 from pybayesridge.selection.check import Check
 from pybayesridge.selection.doubt import Doubt, doubts
@@ -184,7 +184,7 @@ class SpikeSlabResults(DrawResults):
             self.posterior = self.posterior.without_row_space()
         self.posterior = self.posterior.without_rows()
 
-    def shown_coefficients(self, i: int, alpha: float) -> Coefficients:
+    def shown_coefficients(self, i: int, alpha: float) -> ShownCoefficients:
         """Unpenalised coefficients, and the others by inclusion probability."""
         z_at, at = self.model.positions(self.posterior.design)
         flat = np.setdiff1d(np.arange(len(self.model.exog_names)), np.concatenate([z_at, at]))
@@ -194,7 +194,7 @@ class SpikeSlabResults(DrawResults):
         of_slab = self.arrays.cond_mean, np.sqrt(self.arrays.cond_var)
         values = np.column_stack([self.arrays.params, self.arrays.bse, *of_slab, self.arrays.conf_int(alpha)])[order]
         left_out = "{count} columns with smaller inclusion probabilities are omitted; see inclusion_prob."
-        return Coefficients(order, ["mean", "sd", "mean|in", "sd|in"], values, left_out, pip[order])
+        return ShownCoefficients(order, ["mean", "sd", "mean|in", "sd|in"], values, left_out, pip[order])
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The groups of several columns and the columns on their own, the most probable first."""

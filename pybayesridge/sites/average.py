@@ -34,7 +34,7 @@ POLE = np.pi
 """Distance of the logistic function's poles from the real line."""
 
 
-class Curve(Protocol):
+class ResponseCurve(Protocol):
     """The mean of a response as a function of the linear predictor."""
 
     def expected_derivatives(
@@ -44,7 +44,7 @@ class Curve(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AveragedRows:
     """Some rows of an average.
 
     Attributes
@@ -90,7 +90,7 @@ class Law:
         return float(1.0 - np.interp(value, self.values, self.below, left=0.0, right=1.0))
 
 
-def law_of_average(components: Components, curve: Curve, parts: Callable[[], Iterable[Part]]) -> Law:
+def law_of_average(components: Components, curve: ResponseCurve, parts: Callable[[], Iterable[AveragedRows]]) -> Law:
     """The law of an average; `parts` is gone through twice."""
     size = components.root.shape[2]
     linear = _linear_part(components, curve, _in_one_pool(parts(), size))
@@ -123,7 +123,7 @@ def law_of_average(components: Components, curve: Curve, parts: Callable[[], Ite
     )
 
 
-def _in_one_pool(parts: Iterable[Part], size: int) -> Iterator[Part]:
+def _in_one_pool(parts: Iterable[AveragedRows], size: int) -> Iterator[AveragedRows]:
     """The parts; while one is worked on BLAS has threads only if products with `size` columns are worth them."""
     for part in parts:
         with one_pool(2.0 * part.rows.size * size):
@@ -162,7 +162,7 @@ class _Linear:
     spread: float
 
 
-def _linear_part(components: Components, curve: Curve, parts: Iterable[Part]) -> _Linear:
+def _linear_part(components: Components, curve: ResponseCurve, parts: Iterable[AveragedRows]) -> _Linear:
     k, _, d = components.root.shape
     mean, gradient, bend = np.zeros(k), np.zeros((k, d)), np.zeros((d, d))
     top, square, total = int(components.weight.argmax()), 0.0, 0.0
@@ -194,7 +194,7 @@ def _linear_part(components: Components, curve: Curve, parts: Iterable[Part]) ->
 
 
 def _given_linear_part(
-    components: Components, curve: Curve, parts: Iterable[Part], direction: FloatArray, at: FloatArray
+    components: Components, curve: ResponseCurve, parts: Iterable[AveragedRows], direction: FloatArray, at: FloatArray
 ) -> FloatArray:
     """Mean of the average in each component where its linear part is `at` standard deviations, (K, len(at))."""
     k = components.weight.size

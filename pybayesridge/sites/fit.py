@@ -19,7 +19,7 @@ from pybayesridge.sites.approximation import Approximation, Node
 from pybayesridge.sites.coordinates import Coordinates
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
-from pybayesridge.sites.integrate import Plan, Quadrature, find_ends, integrate, planned
+from pybayesridge.sites.integrate import PenaltyQuadrature, Plan, find_ends, integrate, planned
 from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
 from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
 from pybayesridge.sites.nodes import Nodes
@@ -523,7 +523,7 @@ def integrated(nodes: Nodes, options: SitesOptions) -> SitesFit:
     return _of_quadrature(nodes, integrate(nodes, tol=options.tol, maxiter=DOUBLINGS))
 
 
-def _of_quadrature(nodes: Nodes, found: Quadrature) -> SitesFit:
+def _of_quadrature(nodes: Nodes, found: PenaltyQuadrature) -> SitesFit:
     return SitesFit(
         space=nodes.space,
         likelihood=nodes.likelihood,

@@ -20,7 +20,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.nodes import Nodes
 from pybayesridge.sites.separation import dimensions
-from pybayesridge.sites.sketch import DROP, FALLS, ORDERS, Rule, Sketch, sketched
+from pybayesridge.sites.sketch import DROP, FALLS, ORDERS, Sketch, TrapezoidalRule, sketched
 from pybayesridge.sites.sketch import ROUGH as SKETCHED
 
 FIRST_STEP = 1.0
@@ -89,7 +89,7 @@ class Plan:
 
     Attributes
     ----------
-    rule : Rule
+    rule : TrapezoidalRule
     relative : (K,) array
         Log density at its nodes, or of its products with moments if larger, relative to the largest.
     sketch : Sketch
@@ -97,14 +97,14 @@ class Plan:
         Rate at which the density falls in the end; there is no separation.
     """
 
-    rule: Rule
+    rule: TrapezoidalRule
     relative: FloatArray
     sketch: Sketch
     fall: float
 
 
 @dataclass(frozen=True, slots=True)
-class Quadrature:
+class PenaltyQuadrature:
     """Nodes and weights of the posterior of log t2.
 
     Attributes
@@ -144,7 +144,9 @@ class Quadrature:
     plan: Plan | None = None
 
 
-def integrate(nodes: Nodes, *, tol: float, maxiter: int, plan: Plan | None = None, loss: float = 0.0) -> Quadrature:
+def integrate(
+    nodes: Nodes, *, tol: float, maxiter: int, plan: Plan | None = None, loss: float = 0.0
+) -> PenaltyQuadrature:
     """Integrate the posterior of log t2.
 
     Parameters
@@ -184,7 +186,7 @@ def integrate(nodes: Nodes, *, tol: float, maxiter: int, plan: Plan | None = Non
         count = 2 * count - 1
     tail = _error_of_tail(rule, weight, fall, seen if limit else -nodes.slope(found[-2].log_t2))
     of_nodes = np.bincount(rule.node, weights=weight).astype(float)
-    return Quadrature(
+    return PenaltyQuadrature(
         log_t2=rule.nodes,
         weight=of_nodes,
         nodes=tuple(replace(node, start=None) for node in found),
@@ -217,7 +219,7 @@ def _relative(l: FloatArray, density: FloatArray, fall: float) -> FloatArray:
     return out
 
 
-def _by_plan(nodes: Nodes, plan: Plan, tol: float, loss: float) -> Quadrature | None:
+def _by_plan(nodes: Nodes, plan: Plan, tol: float, loss: float) -> PenaltyQuadrature | None:
     """The integral by the nodes of a plan that matter; None where the density asks for others."""
     rule, drop = plan.rule, max(PLANNED - loss, LEAST_PLANNED)
     high = np.flatnonzero(plan.relative > -drop)
@@ -225,7 +227,7 @@ def _by_plan(nodes: Nodes, plan: Plan, tol: float, loss: float) -> Quadrature | 
     own = slice(first, last + 1)
     start = int((rule.node == 0).sum()) - 1
     l, log_factor = rule.nodes[own], rule.log_factor[start : start + rule.nodes.size][own]
-    part = Rule(l, l, np.arange(l.size), log_factor)
+    part = TrapezoidalRule(l, l, np.arange(l.size), log_factor)
     found = _solved(nodes, plan.sketch, l)
     density = np.array([node.log_evidence for node in found]) + nodes.prior.values(l)
     log_integral, weight = _weights(part, density)
@@ -234,7 +236,7 @@ def _by_plan(nodes: Nodes, plan: Plan, tol: float, loss: float) -> Quadrature | 
     cut = (first > 0 and weight[0] > most) or (last < rule.nodes.size - 1 and weight[-1] > most)
     if cut or error > max(tol, ENDS * most) or not all(map(_settled, found, weight.tolist())):
         return None
-    return Quadrature(
+    return PenaltyQuadrature(
         log_t2=l,
         weight=weight,
         nodes=tuple(replace(node, start=None) for node in found),
@@ -281,7 +283,7 @@ def _first_rule(sketch: Sketch, rise: float, fall: float, tol: float) -> tuple[i
     return count, found[count][1]
 
 
-def _weights(rule: Rule, density: FloatArray) -> tuple[float, FloatArray]:
+def _weights(rule: TrapezoidalRule, density: FloatArray) -> tuple[float, FloatArray]:
     """Log integral, and weights (M,) of the places of a rule, which sum to 1, for log densities (K,) at its nodes."""
     log_weight = density[rule.node] + rule.log_factor
     top = log_weight.max()
@@ -367,7 +369,7 @@ def _negligible(where: FloatArray, density: FloatArray, value: float, l: float, 
     return True
 
 
-def _error(rule: Rule, weight: FloatArray, rows: list[FloatArray]) -> float:
+def _error(rule: TrapezoidalRule, weight: FloatArray, rows: list[FloatArray]) -> float:
     """Estimated error of the integral, of the mean of l, and of means of functions that are `rows` at the nodes."""
     waves = np.exp(1j * np.pi * np.outer(WAVES, np.arange(weight.size))) * weight
     of_one = waves.sum(axis=1)
@@ -392,7 +394,7 @@ def _error(rule: Rule, weight: FloatArray, rows: list[FloatArray]) -> float:
     return SAFETY * float(2.0 * (high * fall ** ((2.0 - WAVES[:-1]) / (WAVES[:-1] - WAVES[-1]))).max())
 
 
-def _error_of_tail(rule: Rule, weight: FloatArray, fall: float, before: float) -> float:
+def _error_of_tail(rule: TrapezoidalRule, weight: FloatArray, fall: float, before: float) -> float:
     """What the mean of l is off by if beyond the nodes the density falls at another rate, by how it still changes.
 
     Beyond, the density is ``exp(-fall l)``: its mass is proportional to 1 / fall and lies 1 / fall away, on average.

@@ -37,7 +37,7 @@ def sites_at(likelihood: RowSites, eta: FloatArray) -> Sites:
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class LaplaceMode:
     """The posterior mode given t2.
 
     Attributes
@@ -63,7 +63,7 @@ class Mode:
     change: float
 
 
-def mode(rows: Scaled, likelihood: RowSites, start: FloatArray | None, *, tol: float, maxiter: int) -> Mode:
+def mode(rows: Scaled, likelihood: RowSites, start: FloatArray | None, *, tol: float, maxiter: int) -> LaplaceMode:
     """Find the posterior mode given t2.
 
     Parameters
@@ -95,7 +95,7 @@ def mode(rows: Scaled, likelihood: RowSites, start: FloatArray | None, *, tol: f
         if (change <= tol and is_it) or n_iter == maxiter:
             break
         at, eta, best = _search(height, rows, at, direction, best, _rounding(likelihood, eta, best))
-    return Mode(sites, eta, gaussian, best, change <= tol and is_it, n_iter, change)
+    return LaplaceMode(sites, eta, gaussian, best, change <= tol and is_it, n_iter, change)
 
 
 def _expanded(rows: Scaled, likelihood: RowSites, eta: FloatArray) -> tuple[Sites, Gaussian, bool]:

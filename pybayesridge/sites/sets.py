@@ -18,7 +18,7 @@ from pybayesridge.selection.methods import AUTO
 from pybayesridge.selection.methods import METHODS as GAUSSIAN
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.selection_posterior import SitesSelectionPosterior
-from pybayesridge.sites.spike_slab_learning import Problem, select_by_sites
+from pybayesridge.sites.spike_slab_learning import LearningProblem, select_by_sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def fit_by_ep(task: SetsTask, options: FitOptions) -> SitesSelectionPosterior:
     """Expectation propagation, averaged over the hyperparameters that are not given."""
     x = task.rotation.rows(task.x)
     selection = select_by_sites(
-        Problem(x, task.c, task.likelihood, task.groups),
+        LearningProblem(x, task.c, task.likelihood, task.groups),
         task.known,
         tol=options.tol,
         maxiter=options.maxiter,

@@ -43,7 +43,7 @@ TAIL = 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class TrapezoidalRule:
     """Places of the trapezoidal rule; beyond its nodes the density is exponential.
 
     Attributes
@@ -87,7 +87,7 @@ class Sketch:
     log_t2: FloatArray
     relative: FloatArray
 
-    def rule(self, count: int, shape: tuple[float, float], rise: float, fall: float) -> Rule:
+    def rule(self, count: int, shape: tuple[float, float], rise: float, fall: float) -> TrapezoidalRule:
         """The rule of `count` nodes, of which the density rises and falls at these rates beyond them.
 
         Its `shape` is where it has its center, and over which distance nodes are about even, in standard deviations
@@ -105,7 +105,7 @@ class Sketch:
         l[[before, before + count - 1]] = self.low, self.high
         tails = rise * np.minimum(l - self.low, 0.0) - fall * np.maximum(l - self.high, 0.0)
         log_factor = np.log(h * width * np.cosh(u)) + tails
-        return Rule(l[before : before + count], l, np.clip(at, 0, count - 1), log_factor)
+        return TrapezoidalRule(l[before : before + count], l, np.clip(at, 0, count - 1), log_factor)
 
     def tolerance(self, log_t2: float, tol: float) -> float:
         """Accuracy that a node has to have, if it is `tol` at the top: its square counts with the density."""

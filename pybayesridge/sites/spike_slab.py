@@ -16,7 +16,7 @@ from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ep.algorithms.damped import FLOOR
 from pybayesridge.ep.algorithms.monotone import run_auto
 from pybayesridge.ep.algorithms.solve import spread_state
-from pybayesridge.ep.algorithms.state import Model, State, find_copies
+from pybayesridge.ep.algorithms.state import EPModel, State, find_copies
 from pybayesridge.ep.model.gaussian import Gaussian
 from pybayesridge.ep.model.groups import compress
 from pybayesridge.ep.model.prior import Prior
@@ -79,7 +79,7 @@ class Columns:
     prior : Prior
     copies : (d,) int array or None
     signs : (d,) array
-        Of copies of a column, see :class:`~pybayesridge.ep.algorithms.state.Model`.
+        Of copies of a column, see :class:`~pybayesridge.ep.algorithms.state.EPModel`.
     """
 
     x: FloatArray
@@ -99,7 +99,7 @@ class Point:
     sites : Sites
         Of the rows.
     working : Working
-    model : Model
+    model : EPModel
     state : State
         Of the columns.
     mean, variance : (n,) arrays
@@ -110,7 +110,7 @@ class Point:
 
     sites: Sites
     working: Working
-    model: Model
+    model: EPModel
     state: State
     mean: FloatArray
     variance: FloatArray
@@ -228,11 +228,11 @@ def point_of(
     return None if state is None else _point(columns, sites, working, model, state)
 
 
-def _model(columns: Columns, working: Working) -> Model:
-    return Model.build(Gaussian.build(working.likelihood), columns.prior, (columns.copies, columns.signs))
+def _model(columns: Columns, working: Working) -> EPModel:
+    return EPModel.build(Gaussian.build(working.likelihood), columns.prior, (columns.copies, columns.signs))
 
 
-def _point(columns: Columns, sites: Sites, working: Working, model: Model, state: State) -> Point | None:
+def _point(columns: Columns, sites: Sites, working: Working, model: EPModel, state: State) -> Point | None:
     mean, variance = working.row_marginals(state.factor, state.mean)
     if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance > 0).all()):
         return None

@@ -44,7 +44,7 @@ SAME = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class LearningProblem:
     """The data of a model.
 
     Attributes
@@ -68,10 +68,10 @@ class SitesObjective(Objective):
 
     Attributes
     ----------
-    problem : Problem
+    problem : LearningProblem
     """
 
-    problem: Problem
+    problem: LearningProblem
 
     def evaluate(
         self, x: FloatArray, start: Warm | Trial | None, *, tol: float = TOL, maxiter: int = SWEEPS
@@ -103,7 +103,7 @@ class SitesObjective(Objective):
         return Trial(x, h, result, value if np.isfinite(value) else -np.inf, slopes + prior_grad)
 
 
-def sites_objective(problem: Problem, given: Given, expected_size: float) -> SitesObjective:
+def sites_objective(problem: LearningProblem, given: Given, expected_size: float) -> SitesObjective:
     """Set up the prior, and the coordinates with their bounds; a noise variance in `given` is not looked at."""
     likelihood, d = problem.likelihood, problem.x.shape[1]
     size = likelihood.size
@@ -124,7 +124,7 @@ def sites_objective(problem: Problem, given: Given, expected_size: float) -> Sit
 
 
 def select_by_sites(
-    problem: Problem,
+    problem: LearningProblem,
     given: Given,
     *,
     tol: float = 1e-4,
@@ -136,7 +136,7 @@ def select_by_sites(
 
     Parameters
     ----------
-    problem : Problem
+    problem : LearningProblem
     given : Given
         On the scale of the link; a noise variance is not looked at.
     tol, maxiter : float, int

@@ -11,7 +11,7 @@ from pybayesridge.streams.schemas import is_dictionary
 
 
 class ArrowSource:
-    """The rows of a stream; attributes as in :class:`pybayesridge.streams.passes.Source`."""
+    """The rows of a stream; attributes as in :class:`pybayesridge.streams.passes.BatchSource`."""
 
     def __init__(self, data: Any) -> None:
         _pyarrow()

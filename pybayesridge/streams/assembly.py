@@ -19,11 +19,11 @@ from pybayesridge.linalg.scale import SAFE
 from pybayesridge.moments.moments import Moments
 from pybayesridge.streams.coding import Coding
 from pybayesridge.streams.plain import PlainBatches
-from pybayesridge.streams.sums import Sums
+from pybayesridge.streams.sums import RowSums
 from pybayesridge.streams.terms import PlainTerm, PlainTerms
 
 
-def check_range(sums: Sums) -> None:
+def check_range(sums: RowSums) -> None:
     """Refuse columns whose squares leave the range of floats."""
     squares = np.diag(sums.gram)[1:]
     odd = ~(squares < SAFE[1]) | ((squares <= SAFE[0]) & ~sums.flat)
@@ -31,7 +31,7 @@ def check_range(sums: Sums) -> None:
         raise ValueError(f"the squares of {':'.join(sums.dense[j])!r} leave the range of floats: rescale it")
 
 
-def dense_moments(sums: Sums, columns: Sequence[str], names: Sequence[str]) -> Moments:
+def dense_moments(sums: RowSums, columns: Sequence[str], names: Sequence[str]) -> Moments:
     """Moments of some of the dense columns, under other names; the response is a column of zeros."""
     at = np.array([sums.dense.index((column,)) for column in columns])
     total, first = sums.gram[0, 0], sums.gram[1 + at, 0]
@@ -53,7 +53,7 @@ def dense_moments(sums: Sums, columns: Sequence[str], names: Sequence[str]) -> M
     )
 
 
-def moments_of_terms(sums: Sums, plain: PlainTerms, coding: Coding, batches: PlainBatches) -> Moments:
+def moments_of_terms(sums: RowSums, plain: PlainTerms, coding: Coding, batches: PlainBatches) -> Moments:
     """Moments of the columns of the formula.
 
     Every column of the design is a constant plus a linear combination of dense columns and of cells; with the matrix
@@ -61,7 +61,7 @@ def moments_of_terms(sums: Sums, plain: PlainTerms, coding: Coding, batches: Pla
 
     Parameters
     ----------
-    sums : Sums
+    sums : RowSums
         Of all rows.
     plain : PlainTerms
     coding : Coding
@@ -94,7 +94,7 @@ def moments_of_terms(sums: Sums, plain: PlainTerms, coding: Coding, batches: Pla
     )
 
 
-def _joined(sums: Sums) -> tuple[FloatArray, FloatArray]:
+def _joined(sums: RowSums) -> tuple[FloatArray, FloatArray]:
     """Cross-products and sums of all dense columns and cells, in this order."""
     m = len(sums.dense)
     starts = _starts(sums)
@@ -118,12 +118,12 @@ def _joined(sums: Sums) -> tuple[FloatArray, FloatArray]:
     return out, first
 
 
-def _starts(sums: Sums) -> list[int]:
+def _starts(sums: RowSums) -> list[int]:
     sizes = [len(sums.dense), *(block.size for block in sums.cells)]
     return [int(start) for start in np.cumsum(sizes)[:-1]]
 
 
-def _combinations(sums: Sums, plain: PlainTerms, coding: Coding, batches: PlainBatches) -> tuple[FloatArray, Any]:
+def _combinations(sums: RowSums, plain: PlainTerms, coding: Coding, batches: PlainBatches) -> tuple[FloatArray, Any]:
     """A constant for each column of the design, and the combination of dense columns and cells to add to it."""
     spec: Any = coding.spec.spec
     names = [str(name) for name in spec.column_names]
@@ -155,12 +155,12 @@ def _combinations(sums: Sums, plain: PlainTerms, coding: Coding, batches: PlainB
     return origin, sparse.hstack(blocks[1:], format="csc")[:, np.argsort(at)]
 
 
-def _total(sums: Sums) -> int:
+def _total(sums: RowSums) -> int:
     return len(sums.dense) + sum(block.size for block in sums.cells)
 
 
 def _of_products(
-    sums: Sums, plain: PlainTerms, known: PlainTerm, coded: FloatArray, shift: float, scale: float
+    sums: RowSums, plain: PlainTerms, known: PlainTerm, coded: FloatArray, shift: float, scale: float
 ) -> tuple[FloatArray, Any]:
     """The columns of a term with factors, or of several numbers.
 

@@ -25,7 +25,7 @@ BRANCHES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TaskResult:
     """The result of a task: a survey or moments of some rows, and the numbers of omitted rows.
 
     Attributes
@@ -42,20 +42,20 @@ class Part:
     n_dropped: int = 0
     missing: dict[str, int] = field(default_factory=dict)
 
-    def merge(self, other: Part) -> Part:
+    def merge(self, other: TaskResult) -> TaskResult:
         """The part of the rows of both."""
         missing = {
             name: self.missing.get(name, 0) + other.missing.get(name, 0) for name in {**self.missing, **other.missing}
         }
         values = [value for value in (self.value, other.value) if value is not None]
         value = values[0].merge(values[1]) if len(values) == 2 else (values[0] if values else None)
-        return Part(value, self.n_dropped + other.n_dropped, missing)
+        return TaskResult(value, self.n_dropped + other.n_dropped, missing)
 
     def where_missing(self) -> str:
         """Columns with missing values, and their numbers."""
         return ", ".join(f"{name!r} ({count})" for name, count in list(self.missing.items())[:5])
 
-    def checked(self, missing: str) -> Part:
+    def checked(self, missing: str) -> TaskResult:
         """The same, or a ValueError where rows are missing that must not be."""
         if self.n_dropped and missing == "raise":
             where = f" in {self.where_missing()}" if self.missing else f" in {self.n_dropped} row(s)"
@@ -142,17 +142,17 @@ def _dask() -> Any:
     return dask
 
 
-def _reduced(dask: Any, tasks: Sequence[Any]) -> Part:
+def _reduced(dask: Any, tasks: Sequence[Any]) -> TaskResult:
     """Merge the results of all tasks, some at a time, where Dask runs them; only the last comes back."""
     level = list(tasks)
     if not level:
-        return Part(None)
+        return TaskResult(None)
     while len(level) > 1:
         level = [dask.delayed(_merged)(level[i : i + BRANCHES]) for i in range(0, len(level), BRANCHES)]
     return dask.compute(level[0])[0]
 
 
-def _merged(parts: Sequence[Part]) -> Part:
+def _merged(parts: Sequence[TaskResult]) -> TaskResult:
     total = parts[0]
     for part in parts[1:]:
         total = total.merge(part)
@@ -161,7 +161,7 @@ def _merged(parts: Sequence[Part]) -> Part:
 
 def _sample(dask: Any, partitions: Sequence[Any]) -> pd.DataFrame:
     """The first complete rows; partitions are asked one after the other."""
-    total = Part(None)
+    total = TaskResult(None)
     for partition in partitions:
         part = dask.compute(dask.delayed(_head)(partition))[0]
         if part.value is not None:
@@ -180,28 +180,28 @@ def _complete(frame: pd.DataFrame) -> tuple[pd.DataFrame, int, dict[str, int]]:
     return frame.loc[~absent].infer_objects(), int(absent.sum()), missing
 
 
-def _head(frame: pd.DataFrame) -> Part:
+def _head(frame: pd.DataFrame) -> TaskResult:
     complete, n_dropped, missing = _complete(frame)
-    return Part(complete.head(SAMPLE) if len(complete) else None, n_dropped, missing)
+    return TaskResult(complete.head(SAMPLE) if len(complete) else None, n_dropped, missing)
 
 
-def _surveyed(plan: StreamPlan, frame: pd.DataFrame, position: int) -> Part:
+def _surveyed(plan: StreamPlan, frame: pd.DataFrame, position: int) -> TaskResult:
     complete, n_dropped, missing = _complete(frame)
     try:
-        return Part(survey(plan, complete), n_dropped, missing)
+        return TaskResult(survey(plan, complete), n_dropped, missing)
     except ValueError as error:
         raise ValueError(f"partition {position}: {error}") from error
 
 
-def _coded(coding: Coding, frame: pd.DataFrame, position: int) -> Part:
+def _coded(coding: Coding, frame: pd.DataFrame, position: int) -> TaskResult:
     complete, n_dropped, missing = _complete(frame)
     try:
-        return Part(coding.moments(complete), n_dropped, missing)
+        return TaskResult(coding.moments(complete), n_dropped, missing)
     except ValueError as error:
         raise ValueError(f"partition {position}: {error}") from error
 
 
-def _block(endog: Any, exog: Any, weights: Any, position: int) -> Part:
+def _block(endog: Any, exog: Any, weights: Any, position: int) -> TaskResult:
     y, x = np.asarray(unmasked(endog)), np.asarray(unmasked(exog))
     w = None if weights is None else np.asarray(unmasked(weights))
     for what, a in (("endog", y), ("weights", w)):
@@ -210,10 +210,10 @@ def _block(endog: Any, exog: Any, weights: Any, position: int) -> Part:
     keep = ~missing_rows(x, y, w)
     n_dropped = int((~keep).sum())
     if not keep.any():
-        return Part(None, n_dropped)
+        return TaskResult(None, n_dropped)
     if n_dropped:
         y, x, w = y[keep], x[keep], None if w is None else w[keep]
     try:
-        return Part(Moments.from_arrays(y, x, weights=w), n_dropped)
+        return TaskResult(Moments.from_arrays(y, x, weights=w), n_dropped)
     except ValueError as error:
         raise ValueError(f"chunk {position}: {error}") from error

@@ -17,7 +17,7 @@ READAHEAD = 2
 
 
 class ParquetSource:
-    """The rows of Parquet files; attributes as in :class:`pybayesridge.streams.passes.Source`."""
+    """The rows of Parquet files; attributes as in :class:`pybayesridge.streams.passes.BatchSource`."""
 
     once = ""
 

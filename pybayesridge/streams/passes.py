@@ -22,7 +22,7 @@ from pybayesridge.streams.coding import Coding, Survey, make_coding, survey
 from pybayesridge.streams.plain import PlainBatches, frame_of, is_clean
 from pybayesridge.streams.plan import StreamPlan, make_plan
 from pybayesridge.streams.schemas import is_dictionary, is_numeric, is_text
-from pybayesridge.streams.sums import Sums
+from pybayesridge.streams.sums import RowSums
 from pybayesridge.streams.terms import PlainTerms, plain_terms
 from pybayesridge.text import listed
 
@@ -30,7 +30,7 @@ SAMPLE = 64
 """Rows that show the types of the columns."""
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """Rows that can be read in batches.
 
     Attributes
@@ -83,7 +83,7 @@ class Pass:
 
 
 def moments_of_source(
-    opened: Callable[[], Source],
+    opened: Callable[[], BatchSource],
     formula: str,
     *,
     weights: str | None,
@@ -148,16 +148,16 @@ class _Summed:
     ----------
     plain : PlainTerms
         With the names of all columns.
-    sums : Sums
-    unweighted : Sums
+    sums : RowSums
+    unweighted : RowSums
         Those of scaled numbers without weights; if there are none, `sums`.
     sample : pandas.DataFrame
         The first complete rows.
     """
 
     plain: PlainTerms
-    sums: Sums
-    unweighted: Sums
+    sums: RowSums
+    unweighted: RowSums
     sample: pd.DataFrame
 
 
@@ -172,9 +172,9 @@ def _summed(reader: _Reader, batches: PlainBatches, plain: PlainTerms) -> _Summe
         rows = batches.rows(complete, clean=clean)
         if out is None:
             named = batches.with_fields(plain)
-            sums = Sums(named.dense, named.cells)
+            sums = RowSums(named.dense, named.cells)
             apart = batches.plan.weights is not None and bool(plain.scaled)
-            unweighted = Sums([(name,) for name in plain.scaled.values()], []) if apart else sums
+            unweighted = RowSums([(name,) for name in plain.scaled.values()], []) if apart else sums
             out = _Summed(named, sums, unweighted, frame_of(complete.slice(0, SAMPLE)).copy())
         out.sums.add(rows)
         if out.unweighted is not out.sums:
@@ -273,7 +273,7 @@ def _changed(now: int, before: int) -> ValueError:
 class _Reader:
     """Passes over the complete rows of a source."""
 
-    def __init__(self, source: Source, plan: StreamPlan, batch_size: int, progress: bool | None) -> None:
+    def __init__(self, source: BatchSource, plan: StreamPlan, batch_size: int, progress: bool | None) -> None:
         self.source, self.plan = source, plan
         self.batch_size, self.progress = batch_size, progress
         self.last = Pass()

@@ -82,7 +82,7 @@ class Cells:
         return math.prod(self.shape)
 
 
-class Sums:
+class RowSums:
     """Weighted sums and cross-products of all rows so far, about origins that follow the means.
 
     Parameters

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from pybayesridge import ConvergenceWarning, PrecisionWarning, SpikeSlab
 from pybayesridge.predictive import latent_sets
-from pybayesridge.predictive.latent_sets import Draws, bridge
+from pybayesridge.predictive.latent_sets import RowLikelihoods, bridge
 from pybayesridge.predictive.latent_unseen import unseen_shares
 from pybayesridge.predictive.left_out import NoDensityError
 from pybayesridge.selection.result import COMPUTATIONS
@@ -100,7 +100,7 @@ def test_bridge_of_two_normal_posteriors():
         )
         how = COMPUTATIONS["sampler"]
         sampled = SimpleNamespace(states=states, computation=how, effective=float(n), inflation=1.0)
-        return Draws(sampled, slope * psi)
+        return RowLikelihoods(sampled, slope * psi)
 
     z = []
     for part in (1.0, 0.3):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pybayesridge.binomial import selection
-from pybayesridge.binomial.augmentation import Augmented, Rows, problem_given
-from pybayesridge.binomial.kept import FEWEST_STATES, Kept, State
+from pybayesridge.binomial.augmentation import Augmented, BinomialRows, problem_given
+from pybayesridge.binomial.kept import FEWEST_STATES, KeptWalks, WalkState
 from pybayesridge.binomial.likelihood import from_counts
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.selection import fit_binary_selection
@@ -47,7 +47,7 @@ CASES = [
 def test_sampler_agrees_with_quadrature(link, p, v, trials, weight):
     X, y, count = data(trials=trials)
     weights = None if weight is None else np.full(y.size, weight)
-    rows = Rows.of(X, np.ones((y.size, 1)), from_counts(y, count, weights, link), units_of(3))
+    rows = BinomialRows.of(X, np.ones((y.size, 1)), from_counts(y, count, weights, link), units_of(3))
     given = Given(None if p is None else np.full(3, p), v)
     found = fit_binary_selection(rows, given, mcse=0.0, maxiter=number(400_000, 150_000))
     exact, copies = found.exact, 1.0 if weight is None else weight
@@ -68,7 +68,7 @@ def test_cross_products_are_those_of_weighted_rows(link, d, k):
     n = 40
     X, c = rng.standard_normal((n, d)), rng.standard_normal((n, k))
     y = (rng.random(n) < 0.5).astype(float)
-    rows = Rows.of(X, c, from_counts(y, None, None, link), units_of(d))
+    rows = BinomialRows.of(X, c, from_counts(y, None, None, link), units_of(d))
     given = rows.draw(rng.standard_normal(n), rng)
     problem = problem_given(rows, given)
     root = np.sqrt(given.weight)
@@ -90,7 +90,7 @@ def test_coefficients_given_the_variables_are_normal(k):
     """Their moments, and draws of the linear predictor from given normal numbers."""
     X, y, count = data(n=20)
     c = np.column_stack([np.ones(20), np.arange(20) / 20])[:, :k]
-    rows = Rows.of(X, c, from_counts(y, count, None, "logit"), units_of(3))
+    rows = BinomialRows.of(X, c, from_counts(y, count, None, "logit"), units_of(3))
     rng = np.random.default_rng(0)
     drawn = Augmented(rng.random(20), y - 0.5)
     problem = problem_given(rows, drawn)
@@ -115,7 +115,7 @@ def test_coefficients_given_the_variables_are_normal(k):
 def test_groups_and_sure_columns_stay_together():
     X, y, count = data(d=5)
     labels = np.array([0, 0, 1, 2, 3])
-    rows = Rows.of(X, np.ones((30, 1)), from_counts(y, count, None, "logit"), units_of(5, labels))
+    rows = BinomialRows.of(X, np.ones((30, 1)), from_counts(y, count, None, "logit"), units_of(5, labels))
     p = np.array([0.3, 0.3, 1.0, 0.0, 0.3])
     found = fit_binary_selection(rows, Given(p), mcse=0.0, maxiter=20_000, n_chains=2)
     assert found.exact.unit_prob[1] == 1.0
@@ -129,7 +129,7 @@ def test_groups_and_sure_columns_stay_together():
 
 def test_two_runs_are_alike_and_an_interruption_keeps_what_is_there():
     X, y, count = data()
-    rows = Rows.of(X, np.ones((30, 1)), from_counts(y, count, None, "logit"), units_of(3))
+    rows = BinomialRows.of(X, np.ones((30, 1)), from_counts(y, count, None, "logit"), units_of(3))
     one, two = (fit_binary_selection(rows, Given(), mcse=0.0, maxiter=10_000, n_chains=2) for _ in range(2))
     assert np.array_equal(one.exact.unit_prob, two.exact.unit_prob)
 
@@ -146,20 +146,20 @@ def test_two_runs_are_alike_and_an_interruption_keeps_what_is_there():
 def test_probit_refuses_shares_of_rows():
     X, y, count = data()
     with pytest.raises(ValueError, match="weights must be whole numbers"):
-        Rows.of(X, np.ones((30, 1)), from_counts(y, count, np.full(30, 1.5), "probit"), units_of(3))
+        BinomialRows.of(X, np.ones((30, 1)), from_counts(y, count, np.full(30, 1.5), "probit"), units_of(3))
 
 
 def test_kept_states_are_thinned_evenly():
-    kept, none = Kept(), np.zeros(0, dtype=np.intp)
+    kept, none = KeptWalks(), np.zeros(0, dtype=np.intp)
     for step in range(9000):
         if kept.due:
-            kept.add(State(step, 0, none, none, 0, np.zeros(1), np.zeros((1, 1))))
+            kept.add(WalkState(step, 0, none, none, 0, np.zeros(1), np.zeros((1, 1))))
         kept.next()
     assert kept.every == 2
     assert {state.step for state in kept.states} == set(range(0, 9000, 2))
-    large = Kept()
+    large = KeptWalks()
     for step in range(2 * FEWEST_STATES):
-        large.add(State(step, 0, none, none, 0, np.zeros(300), np.zeros((300, 300))))
+        large.add(WalkState(step, 0, none, none, 0, np.zeros(300), np.zeros((300, 300))))
         large.next()
     assert FEWEST_STATES // 2 <= len(large.states) <= FEWEST_STATES
     assert len(large.after(10**6)) == len(large.states)
@@ -170,7 +170,7 @@ def test_sampling_goes_on_until_means_are_known(monkeypatch):
     rng = np.random.default_rng(4)
     x = rng.standard_normal((40, 4))
     y = (x[:, 0] + x[:, 1] + 0.5 * rng.logistic(size=40) > 0).astype(float)
-    rows = Rows.of(x, np.ones((40, 1)), from_counts(y, np.ones(40), None, "logit"), units_of(4))
+    rows = BinomialRows.of(x, np.ones((40, 1)), from_counts(y, np.ones(40), None, "logit"), units_of(4))
     rough = fit_binary_selection(rows, Given(), mcse=0.1).exact
     assert rough.converged
     assert rough.mean_error <= allowed_mean_error(0.1)
@@ -190,7 +190,7 @@ def test_sampling_goes_on_until_means_are_known(monkeypatch):
 @pytest.mark.parametrize("d", [1, 2])
 def test_kept_states_have_the_probabilities_of_all_passes(d):
     X, y, count = data()
-    rows = Rows.of(X[:, :d], np.ones((y.size, 1)), from_counts(y, count, None, "logit"), units_of(d))
+    rows = BinomialRows.of(X[:, :d], np.ones((y.size, 1)), from_counts(y, count, None, "logit"), units_of(d))
     found = fit_binary_selection(rows, Given(np.full(d, 0.4), 0.3), mcse=0.0, maxiter=200_000)
     states, kept = found.exact.states, np.zeros(d)
     for i in range(states.n):
@@ -204,7 +204,7 @@ def test_rescaling_alone_keeps_the_posterior_of_the_slab(link, k):
     X, y, _ = data(n=12)
     c = np.column_stack([np.ones(12), np.arange(12) / 12])[:, :k]
     likelihood = from_counts(y, None, None, link)
-    rows, walkers, rounds = Rows.of(X, c, likelihood, units_of(3)), 50, number(400, 100)
+    rows, walkers, rounds = BinomialRows.of(X, c, likelihood, units_of(3)), 50, number(400, 100)
     grid = selection.binary_grid(rows, Given(np.full(3, 0.4)))
     rng = np.random.default_rng(0)
     start = Start(np.array([0, 2]), grid.log_g.size // 2, "prior")

@@ -21,7 +21,7 @@ from pybayesridge.ep.algorithms.energy import energy_point
 from pybayesridge.ep.algorithms.inner import Effort, evaluate, newton_step, solve_inner
 from pybayesridge.ep.algorithms.newton import newton_direction
 from pybayesridge.ep.algorithms.solve import marginal_variances
-from pybayesridge.ep.algorithms.state import Model
+from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.ep.gibbs import gibbs
 from pybayesridge.ep.model.gaussian import Gaussian
 from pybayesridge.ep.model.hyperparameters import Given
@@ -245,7 +245,7 @@ def test_evidence_gradient_matches_finite_differences():
 def test_full_newton_converges_quadratically_near_a_fixed_point():
     X, y, groups = correlated(9, 12, 0.3, 0.0, 0.7, sizes=[2, 1, 3])
     data = Data.from_rows(X, y)
-    m = Model.build(
+    m = EPModel.build(
         Gaussian.build(GaussianLikelihood(data, 0.5)), Prior.from_probability(np.full(6, 0.3), 1.5, groups)
     )
     r = fit_sites(GaussianLikelihood(data, 0.5), np.full(6, 0.3), 1.5, groups=groups, tol=TIGHT)
@@ -262,7 +262,7 @@ def test_full_newton_converges_quadratically_near_a_fixed_point():
 def pcep_model(dual=None):
     X, y, groups = correlated(10, 7, 0.3, 0.0, 0.7, sizes=[2, 1, 3])
     prior = Prior.from_probability(np.array([0.3, 0.5, 0.2])[groups], 1.5, groups)
-    return Model.build(Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), 0.5), dual), prior)
+    return EPModel.build(Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), 0.5), dual), prior)
 
 
 def test_inner_newton_step_of_pcep_is_the_same_dense_and_by_conjugate_gradients():

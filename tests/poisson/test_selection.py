@@ -6,7 +6,7 @@ import pytest
 from pybayesridge.ep.model.hyperparameters import Given
 from pybayesridge.poisson.likelihood import from_counts
 from pybayesridge.sites.spike_slab import fit_row_sites
-from pybayesridge.sites.spike_slab_learning import Problem, select_by_sites
+from pybayesridge.sites.spike_slab_learning import LearningProblem, select_by_sites
 from tests.binomial.selection_oracle import brute_force
 
 # EP's own error, which is not rounding; worst seen of 40 problems .018, .038 and 5.7 %.
@@ -35,7 +35,7 @@ def data(n=40, d=3, seed=0, level=1.0, exposure=False, slope=0.6):
 )
 def test_near_quadrature(level, p, v, exposure):
     X, y, e = data(level=level, exposure=exposure)
-    problem = Problem(X, np.ones((y.size, 1)), from_counts(y, e, None))
+    problem = LearningProblem(X, np.ones((y.size, 1)), from_counts(y, e, None))
     found = select_by_sites(problem, Given(None if p is None else np.full(3, p), v))
     oracle = brute_force(X, y, e, link="log", p=p, v=v, points=9, nodes=16)
     sd = np.sqrt(oracle.square - oracle.mean**2)[1:]

@@ -15,9 +15,9 @@ import numpy as np
 from scipy.linalg import eigh, solve
 
 from pybayesridge._types import BoolArray, FloatArray
-from pybayesridge.ep.algorithms.damped import FLOOR, Run
+from pybayesridge.ep.algorithms.damped import FLOOR, DampedRun
 from pybayesridge.ep.algorithms.inner import ROUNDING, Effort, Inner, held_sites, solve_inner
-from pybayesridge.ep.algorithms.state import Model
+from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.ep.model.gaussian import PrimalFactor
 from pybayesridge.ep.model.prior import coupling, curvature
 
@@ -50,7 +50,7 @@ class Outer:
     energy: float
 
 
-def _first_point(model: Model, t1: FloatArray, t2: FloatArray, floor: float, effort: Effort) -> Outer | None:
+def _first_point(model: EPModel, t1: FloatArray, t2: FloatArray, floor: float, effort: Effort) -> Outer | None:
     """Outer point at the marginals that the sites to start from give."""
     effort.n_fac += 1
     factor = model.gaussian.factor(t2)
@@ -61,7 +61,7 @@ def _first_point(model: Model, t1: FloatArray, t2: FloatArray, floor: float, eff
 
 
 def _outer_point(
-    model: Model, v1: FloatArray, v2: FloatArray, sites: tuple[FloatArray, FloatArray], floor: float, effort: Effort
+    model: EPModel, v1: FloatArray, v2: FloatArray, sites: tuple[FloatArray, FloatArray], floor: float, effort: Effort
 ) -> Outer | None:
     """Solve the inner problem at v, starting from these sites, and evaluate E."""
     inner = solve_inner(model, v1, v2, *sites, floor, effort)
@@ -161,7 +161,9 @@ def _extrapolate(history: deque[tuple[FloatArray, FloatArray]]) -> FloatArray | 
     return pairs[-1][1] - weights @ (dx + df)
 
 
-def run_convergent(model: Model, t1: FloatArray, t2: FloatArray, *, tol: float = 1e-4, maxiter: int = 1000) -> Run:
+def run_convergent(
+    model: EPModel, t1: FloatArray, t2: FloatArray, *, tol: float = 1e-4, maxiter: int = 1000
+) -> DampedRun:
     """Run the double loop, with a projected Newton method inside and safeguarded acceleration outside.
 
     An accelerated v (by Newton's method where the d x d covariance is at hand, else by Anderson's
@@ -171,7 +173,7 @@ def run_convergent(model: Model, t1: FloatArray, t2: FloatArray, *, tol: float =
 
     Parameters
     ----------
-    model : Model
+    model : EPModel
         Likelihood and prior.
     t1, t2 : ndarray (d,)
         Sites to start from.
@@ -182,7 +184,7 @@ def run_convergent(model: Model, t1: FloatArray, t2: FloatArray, *, tol: float =
 
     Returns
     -------
-    Run
+    DampedRun
         ``energies`` is E after each outer iteration; it never rises.
     """
     floor = FLOOR / model.prior.slab_var
@@ -205,13 +207,13 @@ def run_convergent(model: Model, t1: FloatArray, t2: FloatArray, *, tol: float =
             break
         outer = new
     if outer is None:
-        return Run(None, np.inf, False, len(energies), effort.n_fac, tuple(energies))
+        return DampedRun(None, np.inf, False, len(energies), effort.n_fac, tuple(energies))
     state = model.state(outer.inner.t1, outer.inner.t2, cavity_floor=FLOOR)
-    return Run(state, residual, residual <= tol, len(energies), effort.n_fac + 1, tuple(energies))
+    return DampedRun(state, residual, residual <= tol, len(energies), effort.n_fac + 1, tuple(energies))
 
 
 def _advance(
-    model: Model,
+    model: EPModel,
     outer: Outer,
     plain: tuple[FloatArray, FloatArray],
     history: deque[tuple[FloatArray, FloatArray]],

@@ -9,14 +9,14 @@ from itertools import repeat
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.ep.algorithms.state import Model, State
+from pybayesridge.ep.algorithms.state import EPModel, State
 
 #: Floor of site and cavity precisions in units of 1 / slab_var: the paper's epsilon.
 FLOOR = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DampedRun:
     """Where a run of EP ended.
 
     Attributes
@@ -42,7 +42,7 @@ class Run:
 
 
 def sweeps(
-    model: Model,
+    model: EPModel,
     t1: FloatArray,
     t2: FloatArray,
     damping: Iterator[float],
@@ -61,8 +61,8 @@ def sweeps(
 
 
 def run_damped(
-    model: Model, t1: FloatArray, t2: FloatArray, *, damping: float = 0.5, tol: float = 1e-4, maxiter: int = 1000
-) -> Run:
+    model: EPModel, t1: FloatArray, t2: FloatArray, *, damping: float = 0.5, tol: float = 1e-4, maxiter: int = 1000
+) -> DampedRun:
     """Damped parallel EP under the paper's constraints.
 
     All site and cavity precisions are kept above ``FLOOR / slab_var``; at such a site the mean is matched
@@ -71,7 +71,7 @@ def run_damped(
 
     Parameters
     ----------
-    model : Model
+    model : EPModel
         Likelihood and prior.
     t1, t2 : ndarray (d,)
         Sites to start from.
@@ -84,7 +84,7 @@ def run_damped(
 
     Returns
     -------
-    Run
+    DampedRun
         ``converged`` refers to the constrained iteration.
     """
     state, residual, energies = None, np.inf, []
@@ -96,4 +96,4 @@ def run_damped(
         energies.append(-model.log_evidence(state))
         if residual <= tol or n_iter >= maxiter:
             break
-    return Run(state, residual, residual <= tol, n_iter, n_iter, tuple(energies))
+    return DampedRun(state, residual, residual <= tol, n_iter, n_iter, tuple(energies))

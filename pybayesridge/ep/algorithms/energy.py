@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.ep.algorithms.state import CAVITY_FLOOR, Model, State
+from pybayesridge.ep.algorithms.state import CAVITY_FLOOR, EPModel, State
 from pybayesridge.ep.model.gaussian import Factor
 from pybayesridge.ep.model.groups import Coupling
 from pybayesridge.ep.model.prior import (
@@ -29,7 +29,7 @@ from pybayesridge.ep.model.prior import (
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class EnergyPoint:
     """A point (m, t2) of the energy; d coefficients.
 
     Attributes
@@ -74,7 +74,9 @@ class Curvature:
     coupling: Coupling | None = None
 
 
-def energy_point(model: Model, mean: FloatArray, t2: FloatArray, factor: Factor | None = None) -> Point | None:
+def energy_point(
+    model: EPModel, mean: FloatArray, t2: FloatArray, factor: Factor | None = None
+) -> EnergyPoint | None:
     """Evaluate G, factorising A(t2) unless its factor is given; None when A is not positive definite."""
     factor = factor or model.gaussian.factor(t2)
     if factor is None or not np.all(np.isfinite(mean)):
@@ -83,10 +85,10 @@ def energy_point(model: Model, mean: FloatArray, t2: FloatArray, factor: Factor 
     cavity = cavity_of_moments(mean, z, model.prior)
     sites = 0.5 * (1.0 - t2 * z + np.log(z)) + conjugate(cavity, mean, z)
     energy = 0.5 * (likelihood.misfit(mean) + factor.log_det) + float(np.sum(sites))
-    return Point(mean, t2, factor, cavity, float(energy - likelihood.log_norm))
+    return EnergyPoint(mean, t2, factor, cavity, float(energy - likelihood.log_norm))
 
 
-def slopes(model: Model, point: Point) -> tuple[FloatArray, FloatArray]:
+def slopes(model: EPModel, point: EnergyPoint) -> tuple[FloatArray, FloatArray]:
     """Gradient of G in m, and the gap ``1 / z - h2 - t2``; both (d,).
 
     The gradient in t2 is ``-(A^-1 o A^-1) gap / 2``; the matrix is positive definite, so the gap vanishes at
@@ -97,7 +99,7 @@ def slopes(model: Model, point: Point) -> tuple[FloatArray, FloatArray]:
     return grad_mean, np.where(model.prior.always_in, 0.0, gap)
 
 
-def separable_curvature(point: Point) -> Curvature:
+def separable_curvature(point: EnergyPoint) -> Curvature:
     """Second derivatives of the separable part of G."""
     m = point.mean
     p11, p12, p22 = inverse_curvature(point.cavity)
@@ -112,7 +114,7 @@ def separable_curvature(point: Point) -> Curvature:
     )
 
 
-def state_of_point(model: Model, point: Point) -> State | None:
+def state_of_point(model: EPModel, point: EnergyPoint) -> State | None:
     """Build the EP state with this mean and these site precisions; None when a cavity does not exist."""
     t1 = point.t2 * point.mean - model.likelihood.gradient(point.mean)
     h2 = point.factor.cavity2

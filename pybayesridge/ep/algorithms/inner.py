@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from pybayesridge._types import BoolArray, FloatArray
-from pybayesridge.ep.algorithms.state import Model
+from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.ep.model.gaussian import Factor, PrimalFactor
 from pybayesridge.ep.model.prior import Tilted, coupling, curvature, tilted
 from pybayesridge.linalg.conjugate_gradients import conjugate_gradients
@@ -75,7 +75,7 @@ class Effort:
 
 
 def evaluate(
-    model: Model, v1: FloatArray, v2: FloatArray, t1: FloatArray, t2: FloatArray, effort: Effort
+    model: EPModel, v1: FloatArray, v2: FloatArray, t1: FloatArray, t2: FloatArray, effort: Effort
 ) -> Inner | None:
     """Inner objective and gradient."""
     effort.n_fac += 1
@@ -176,7 +176,7 @@ def _newton_step_cg(point: Inner, moving: BoolArray, free: BoolArray) -> tuple[F
 
 
 def solve_inner(
-    model: Model, v1: FloatArray, v2: FloatArray, t1: FloatArray, t2: FloatArray, floor: float, effort: Effort
+    model: EPModel, v1: FloatArray, v2: FloatArray, t1: FloatArray, t2: FloatArray, floor: float, effort: Effort
 ) -> Inner | None:
     """Minimise ``log Z(t) + sum log Zhat(v - t)`` over ``floor <= t2 <= v2 - floor`` by projected Newton."""
     moving = ~model.prior.always_in
@@ -200,7 +200,7 @@ def solve_inner(
 
 
 def _line_search(
-    model: Model,
+    model: EPModel,
     v1: FloatArray,
     v2: FloatArray,
     point: Inner,

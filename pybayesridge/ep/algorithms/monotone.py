@@ -9,10 +9,10 @@ from itertools import repeat
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.ep.algorithms.damped import FLOOR, Run, sweeps
-from pybayesridge.ep.algorithms.energy import Point, energy_point, slopes, state_of_point
+from pybayesridge.ep.algorithms.damped import FLOOR, DampedRun, sweeps
+from pybayesridge.ep.algorithms.energy import EnergyPoint, energy_point, slopes, state_of_point
 from pybayesridge.ep.algorithms.newton import Direction, newton_direction
-from pybayesridge.ep.algorithms.state import Model, State
+from pybayesridge.ep.algorithms.state import EPModel, State
 
 #: Sweeps of ordinary EP before descent takes over, the number at full damping, and the annealing after it.
 _SWEEPS = 32
@@ -49,18 +49,18 @@ class AutoRun:
 
     Attributes
     ----------
-    run : Run
+    run : DampedRun
         Both phases together.
     n_sweeps : int
         How many of its iterations were ordinary sweeps: ``run.energies[n_sweeps:]`` never rises.
     """
 
-    run: Run
+    run: DampedRun
     n_sweeps: int
 
 
 def run_auto(
-    model: Model, t1: FloatArray, t2: FloatArray, *, tol: float = 1e-4, maxiter: int = 1000, warm: bool = False
+    model: EPModel, t1: FloatArray, t2: FloatArray, *, tol: float = 1e-4, maxiter: int = 1000, warm: bool = False
 ) -> AutoRun:
     """Up to 32 ordinary EP sweeps, then the monotone method until EP's fixed-point equations hold.
 
@@ -69,7 +69,7 @@ def run_auto(
 
     Parameters
     ----------
-    model : Model
+    model : EPModel
         Likelihood and prior.
     t1, t2 : ndarray (d,)
         Sites to start from.
@@ -91,11 +91,11 @@ def run_auto(
     second = run_monotone(model, first.state, tol=tol, maxiter=maxiter - first.n_iter)
     n_iter, n_fac = first.n_iter + second.n_iter, first.n_fac + second.n_fac
     energies = first.energies + second.energies
-    run = Run(second.state, second.residual, second.converged, n_iter, n_fac, energies)
+    run = DampedRun(second.state, second.residual, second.converged, n_iter, n_fac, energies)
     return AutoRun(run if run.converged else _polish(model, run, tol), first.n_iter)
 
 
-def _polish(model: Model, run: Run, tol: float) -> Run:
+def _polish(model: EPModel, run: DampedRun, tol: float) -> DampedRun:
     """Finish with plain sweeps, keeping the best state, where rounding stopped the descent.
 
     The mean computed from the sites is more accurate than a mean that is itself a coordinate: at signal-to-
@@ -117,7 +117,9 @@ def _polish(model: Model, run: Run, tol: float) -> Run:
     return replace(best, n_fac=n_fac)
 
 
-def _opening(model: Model, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, floor: float | None) -> Run:
+def _opening(
+    model: EPModel, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, floor: float | None
+) -> DampedRun:
     """Ordinary sweeps, until converged, stuck at a constraint, or out of patience."""
     best, lowest, since, n_iter, energies = None, np.inf, 0, 0, []
     converged = False
@@ -136,7 +138,7 @@ def _opening(model: Model, t1: FloatArray, t2: FloatArray, tol: float, maxiter: 
             break
         if floor is not None and model.residual(state, floor) <= max(tol, 1e-3) < residual:
             break
-    return Run(best, lowest, converged, n_iter, n_iter, tuple(energies))
+    return DampedRun(best, lowest, converged, n_iter, n_iter, tuple(energies))
 
 
 def _annealed() -> Iterator[float]:
@@ -176,12 +178,12 @@ class _Patience:
             self.refine, self.steps = min(2 * self.refine + _REFINE, _REFINE_MAX), 0
 
 
-def run_monotone(model: Model, start: State, *, tol: float, maxiter: int) -> Run:
+def run_monotone(model: EPModel, start: State, *, tol: float, maxiter: int) -> DampedRun:
     """Descent on the EP energy: a plain sweep whenever it lowers the energy, else a Newton step.
 
     Parameters
     ----------
-    model : Model
+    model : EPModel
         Likelihood and prior.
     start : State
         Where to start.
@@ -192,12 +194,12 @@ def run_monotone(model: Model, start: State, *, tol: float, maxiter: int) -> Run
 
     Returns
     -------
-    Run
+    DampedRun
         The state with the smallest residual; ``energies`` never rises.
     """
     point = energy_point(model, start.mean, start.t2, start.factor)
     if point is None:
-        return Run(start, np.inf, False, 0, 0, ())
+        return DampedRun(start, np.inf, False, 0, 0, ())
     patience = _Patience()
     n_fac, lost, energies = 0, 0, []
     kept, lowest = start, model.residual(start)
@@ -215,12 +217,12 @@ def run_monotone(model: Model, start: State, *, tol: float, maxiter: int) -> Run
         if new is None:
             break
         point = new
-    return Run(kept, lowest, lowest <= tol, len(energies), n_fac, tuple(energies))
+    return DampedRun(kept, lowest, lowest <= tol, len(energies), n_fac, tuple(energies))
 
 
 def _step(
-    model: Model, point: Point, state: State | None, residual: float, patience: _Patience
-) -> tuple[Point | None, int]:
+    model: EPModel, point: EnergyPoint, state: State | None, residual: float, patience: _Patience
+) -> tuple[EnergyPoint | None, int]:
     """One accepted step, and the factorisations it took; None when no step lowers the energy."""
     used = 0
     if state is not None and patience.rest <= 0:
@@ -251,7 +253,7 @@ def _step(
     return None, used
 
 
-def _search(model: Model, point: Point, direction: Direction) -> tuple[Point | None, int]:
+def _search(model: EPModel, point: EnergyPoint, direction: Direction) -> tuple[EnergyPoint | None, int]:
     """Backtrack until the energy falls enough; at the level of rounding, until the gradient does."""
     length = 1.0
     if not direction.slope < 0:
@@ -269,13 +271,13 @@ def _search(model: Model, point: Point, direction: Direction) -> tuple[Point | N
     return None, _BACKTRACKS
 
 
-def _point_residual(model: Model, point: Point) -> float:
+def _point_residual(model: EPModel, point: EnergyPoint) -> float:
     """Residual of the EP state at a point."""
     state = state_of_point(model, point)
     return np.inf if state is None else model.residual(state)
 
 
-def _gap(model: Model, point: Point) -> float:
+def _gap(model: EPModel, point: EnergyPoint) -> float:
     """Scaled size of the gradient."""
     grad_m, gap = slopes(model, point)
     return float(max(np.max(np.abs(grad_m) * np.sqrt(point.var)), np.max(np.abs(gap) * point.var)))

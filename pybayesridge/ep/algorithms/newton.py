@@ -16,8 +16,8 @@ import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.ep.algorithms.energy import Curvature, Point, separable_curvature, slopes
-from pybayesridge.ep.algorithms.state import Model
+from pybayesridge.ep.algorithms.energy import Curvature, EnergyPoint, separable_curvature, slopes
+from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.linalg.conjugate_gradients import conjugate_gradients
 
 #: Least curvature allowed, in units of the posterior variances.
@@ -44,7 +44,7 @@ class Direction:
     slope: float
 
 
-def choose_core(point: Point, curv: Curvature, size: int) -> IntArray:
+def choose_core(point: EnergyPoint, curv: Curvature, size: int) -> IntArray:
     """Pick the ``size`` columns with the largest variances, those with too little curvature in m first.
 
     Columns of a group go together, but for the last group that finds room.
@@ -61,7 +61,7 @@ def choose_core(point: Point, curv: Curvature, size: int) -> IntArray:
     return np.sort(np.argpartition(-score, size)[:size])
 
 
-def _core_hessian(core: IntArray, data_part: FloatArray, point: Point, curv: Curvature) -> FloatArray:
+def _core_hessian(core: IntArray, data_part: FloatArray, point: EnergyPoint, curv: Curvature) -> FloatArray:
     """Hessian of G in the core's scaled (m, t2), 2c x 2c; ``data_part`` (c, c) is the likelihood's share.
 
     With ``M = A^-1 o A^-1`` restricted to the core and without the term that vanishes at stationary points:
@@ -130,7 +130,7 @@ class _Block:
     shift: float
 
     @classmethod
-    def build(cls, model: Model, point: Point, curv: Curvature, core_size: int, shift: float) -> _Block:
+    def build(cls, model: EPModel, point: EnergyPoint, curv: Curvature, core_size: int, shift: float) -> _Block:
         """Set up with a core of so many columns."""
         z, root = point.var, model.likelihood.data.root
         core = choose_core(point, curv, core_size)
@@ -169,14 +169,14 @@ class _Block:
         return solve
 
 
-def newton_direction(model: Model, point: Point, core_size: int, shift: float, refine: int) -> Direction:
+def newton_direction(model: EPModel, point: EnergyPoint, core_size: int, shift: float, refine: int) -> Direction:
     """Newton direction from a core of ``core_size`` columns and ``refine`` conjugate-gradient iterations.
 
     Parameters
     ----------
-    model : Model
+    model : EPModel
         Likelihood and prior.
-    point : Point
+    point : EnergyPoint
         Where G stands.
     core_size : int
         Number of columns with an exact block.
@@ -209,7 +209,7 @@ def newton_direction(model: Model, point: Point, core_size: int, shift: float, r
     return Direction(d_mean, d_t2, float(grad_m @ d_mean + grad_t2 @ d_t2))
 
 
-def _hessian(model: Model, point: Point, curv: Curvature, shift: float) -> Callable[[FloatArray], FloatArray]:
+def _hessian(model: EPModel, point: EnergyPoint, curv: Curvature, shift: float) -> Callable[[FloatArray], FloatArray]:
     """Products with the full scaled Hessian plus ``shift``; see :func:`_core_hessian`."""
     z, likelihood = point.var, model.likelihood
     d, sd = z.size, np.sqrt(z)

@@ -10,9 +10,9 @@ import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ep.algorithms.convergent import run_convergent
-from pybayesridge.ep.algorithms.damped import FLOOR, Run, run_damped
+from pybayesridge.ep.algorithms.damped import FLOOR, DampedRun, run_damped
 from pybayesridge.ep.algorithms.monotone import run_auto
-from pybayesridge.ep.algorithms.state import Model, State, active_sites
+from pybayesridge.ep.algorithms.state import EPModel, State, active_sites
 from pybayesridge.ep.model.gaussian import Factor, Gaussian
 from pybayesridge.ep.model.group_covariance import JointFactor, joint_factor
 from pybayesridge.ep.model.groups import compress
@@ -39,27 +39,27 @@ class Algorithm:
         Whether it starts from the sites that learning ended with; the paper's algorithms start from their own.
     """
 
-    run: Callable[[Model, FloatArray, FloatArray, float, int, float, bool], tuple[Run, int]]
+    run: Callable[[EPModel, FloatArray, FloatArray, float, int, float, bool], tuple[DampedRun, int]]
     constrained: bool
     takes_learned_sites: bool
 
 
 def _damped(
-    model: Model, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, damping: float, warm: bool
-) -> tuple[Run, int]:
+    model: EPModel, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, damping: float, warm: bool
+) -> tuple[DampedRun, int]:
     run = run_damped(model, t1, t2, damping=damping, tol=tol, maxiter=maxiter)
     return run, run.n_iter
 
 
 def _double_loop(
-    model: Model, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, damping: float, warm: bool
-) -> tuple[Run, int]:
+    model: EPModel, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, damping: float, warm: bool
+) -> tuple[DampedRun, int]:
     return run_convergent(model, t1, t2, tol=tol, maxiter=maxiter), 0
 
 
 def _descent(
-    model: Model, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, damping: float, warm: bool
-) -> tuple[Run, int]:
+    model: EPModel, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, damping: float, warm: bool
+) -> tuple[DampedRun, int]:
     auto = run_auto(model, t1, t2, tol=tol, maxiter=maxiter, warm=warm)
     return auto.run, auto.n_sweeps
 
@@ -128,7 +128,7 @@ def fit_sites(
 
 
 def _dispatch(
-    model: Model,
+    model: EPModel,
     used: BoolArray,
     method: Method,
     tol: float,
@@ -225,13 +225,13 @@ def model_of(
     slab_var: float,
     used: BoolArray,
     groups: IntArray | None,
-) -> Model:
+) -> EPModel:
     """Likelihood and prior of the columns that can be in."""
     prior = Prior.from_probability(prior_inclusion[used], slab_var, compress(groups, used))
-    return Model.build(Gaussian.build(likelihood.columns(used)), prior)
+    return EPModel.build(Gaussian.build(likelihood.columns(used)), prior)
 
 
-def first_sites(model: Model, used: BoolArray, start: Sites | None) -> tuple[FloatArray, FloatArray, bool]:
+def first_sites(model: EPModel, used: BoolArray, start: Sites | None) -> tuple[FloatArray, FloatArray, bool]:
     """Sites to start from, and whether they are those of an earlier result."""
     t1, t2 = model.start()
     if start is None:
@@ -266,7 +266,7 @@ def nothing_left(inclusion_prob: FloatArray, method: str, groups: IntArray | Non
     )  # fmt: skip
 
 
-def _result(model: Model, run: Run, used: BoolArray, method: Method, first: int) -> EPResult:
+def _result(model: EPModel, run: DampedRun, used: BoolArray, method: Method, first: int) -> EPResult:
     """Spread what was found for the used columns over all columns."""
     state = run.state or model.fallback()
     active = np.zeros(used.size, dtype=bool)

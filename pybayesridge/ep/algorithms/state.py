@@ -49,7 +49,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class EPModel:
     """Likelihood and prior of d coefficients, with the bounds that keep arithmetic finite.
 
     Attributes
@@ -75,20 +75,20 @@ class Model:
     @classmethod
     def build(
         cls, gaussian: Gaussian, prior: Prior, found: tuple[IntArray | None, FloatArray] | None = None
-    ) -> Model:
+    ) -> EPModel:
         """Model of a likelihood and a prior with as many columns; `found` are the copies where they are known."""
         cap = _SITE_CAP * (gaussian.likelihood.precision + 1.0 / prior.slab_var)
         copies, signs = found or find_copies(gaussian.likelihood.data.root, prior.log_p, prior.groups)
         return cls(gaussian, prior, cap, copies, signs)
 
-    def at(self, p: FloatArray, slab_var: float, noise_var: float) -> Model:
+    def at(self, p: FloatArray, slab_var: float, noise_var: float) -> EPModel:
         """The same data with other hyperparameters; probabilities (d,) that are equal where they were."""
         gaussian = self.gaussian
         if noise_var != gaussian.likelihood.noise_var:
             gaussian = gaussian.with_noise(noise_var)
         cap = _SITE_CAP * (gaussian.likelihood.precision + 1.0 / slab_var)
         prior = Prior.from_probability(p, slab_var, self.prior.groups)
-        return Model(gaussian, prior, cap, self.copies, self.signs)
+        return EPModel(gaussian, prior, cap, self.copies, self.signs)
 
     @property
     def likelihood(self) -> GaussianLikelihood:

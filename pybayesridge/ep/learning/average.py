@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.ep.learning.lattice import Lattice, Node
+from pybayesridge.ep.learning.lattice import FitLattice, Node
 from pybayesridge.ep.learning.maximize import learned_names
 from pybayesridge.ep.learning.objective import Objective, Trial, build_objective
 from pybayesridge.ep.learning.starts import rough_modes
@@ -122,7 +122,7 @@ def average_from(
     by_sweeps : bool
         Whether joint sweeps lead to the nodes at first.
     """
-    lattice = Lattice(objective, seeds, by_sweeps=by_sweeps)
+    lattice = FitLattice(objective, seeds, by_sweeps=by_sweeps)
     nodes = lattice.fill()
     settled = np.array([node.trial.result.converged for node in nodes])
     all_weights = _weights(nodes, np.ones_like(settled))

@@ -16,7 +16,7 @@ _LOG_NOISE = (np.log(1e-8), np.log(4.0))
 
 
 @dataclass(frozen=True, slots=True)
-class Coordinates:
+class LearnedCoordinates:
     """Between hyperparameters and the vector x of those that are learned.
 
     The elements of x are, in this order and where they are free: t = logit p; eta, the log odds of the share of
@@ -144,13 +144,13 @@ class Coordinates:
         return out[self.axes]
 
 
-def coordinates(prior: HyperPrior, given: Given, d: int, noise_unit: float) -> Coordinates:
+def coordinates(prior: HyperPrior, given: Given, d: int, noise_unit: float) -> LearnedCoordinates:
     """Set the coordinates up; `noise_unit` is the mean square of the response."""
     noise = np.array(_LOG_NOISE) + np.log(noise_unit)
     low = np.array([prior.t_low, prior.eta_low, noise[0]])
     high = np.array([prior.t_high, prior.eta_high, noise[1]])
     if given.slab_var is not None:
-        out = Coordinates(prior, given, d, low, high)
+        out = LearnedCoordinates(prior, given, d, low, high)
         low[1], high[1] = np.log(given.slab_var) + prior.log_spread + out.log_p(0.0) - noise[::-1]
-    out = Coordinates(prior, given, d, low, high)
-    return Coordinates(prior, given, d, low[out.axes], high[out.axes])
+    out = LearnedCoordinates(prior, given, d, low, high)
+    return LearnedCoordinates(prior, given, d, low[out.axes], high[out.axes])

@@ -9,7 +9,7 @@ import numpy as np
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.ep.algorithms.damped import FLOOR
 from pybayesridge.ep.algorithms.solve import first_sites, model_of
-from pybayesridge.ep.algorithms.state import Model, State
+from pybayesridge.ep.algorithms.state import EPModel, State
 from pybayesridge.ep.learning.objective import Objective, Warm
 from pybayesridge.ep.model.groups import one_of_each
 from pybayesridge.ep.model.result import Sites
@@ -106,7 +106,7 @@ class _Run:
 
     objective: Objective
     used: BoolArray
-    model: Model
+    model: EPModel
     moving: BoolArray
     tol: float
 
@@ -164,7 +164,7 @@ class _Run:
         return Sites(t1, t2)
 
 
-def hyper_step(objective: Objective, x: FloatArray, model: Model, state: State) -> FloatArray:
+def hyper_step(objective: Objective, x: FloatArray, model: EPModel, state: State) -> FloatArray:
     """The step in x that a state of the sites asks for, (k,).
 
     log s2 at a fixed v / s2 goes to its maximum for a fixed set of columns; the others take steps of the EM

@@ -50,7 +50,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class Lattice:
+class FitLattice:
     """Fits on a lattice in the coordinates other than that of the noise.
 
     Attributes

@@ -8,7 +8,7 @@ import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.algorithms.solve import fit_sites
-from pybayesridge.ep.learning.coordinates import Coordinates, coordinates
+from pybayesridge.ep.learning.coordinates import LearnedCoordinates, coordinates
 from pybayesridge.ep.learning.evidence_gradient import evidence_gradient
 from pybayesridge.ep.model.hyper_prior import hyper_prior
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
@@ -41,7 +41,7 @@ class Objective:
     Attributes
     ----------
     data : Data
-    place : Coordinates
+    place : LearnedCoordinates
     noise_unit : float
         Mean square of the response.
     groups : (d,) int array or None
@@ -51,7 +51,7 @@ class Objective:
     """
 
     data: Data
-    place: Coordinates
+    place: LearnedCoordinates
     noise_unit: float
     groups: IntArray | None = None
     n_steps: int = 0

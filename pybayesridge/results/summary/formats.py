@@ -64,7 +64,7 @@ def csv_text(text: str) -> str:
     return f"'{text}" if evaluated else text
 
 
-class Table(SimpleTable):
+class SummaryTable(SimpleTable):
     """A table whose cells and title may hold any character."""
 
     def as_html(self, **fmt_dict: Any) -> str:

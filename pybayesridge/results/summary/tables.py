@@ -11,7 +11,7 @@ from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 from pybayesridge._types import FloatArray
 from pybayesridge.results.direction import HEADS
 from pybayesridge.results.facts import interval_heads, rows_of
-from pybayesridge.results.summary.formats import FormattedSummary, Table, one_line
+from pybayesridge.results.summary.formats import FormattedSummary, SummaryTable, one_line
 from pybayesridge.text import Number, rounded
 
 
@@ -26,7 +26,7 @@ def facts_table(title: str | None, left: Sequence[tuple[str, str]], right: Seque
 
 def _two_columns(title: str | None, facts: Sequence[tuple[str, str]]) -> SimpleTable:
     cells = [[value if isinstance(value, Number) else one_line(value)] for _, value in facts]
-    return Table(cells, None, [name for name, _ in facts], title, txt_fmt=fmt_2cols)
+    return SummaryTable(cells, None, [name for name, _ in facts], title, txt_fmt=fmt_2cols)
 
 
 def coefficient_table(
@@ -54,7 +54,7 @@ def with_direction(
 
 def table(stubs: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[str]]) -> SimpleTable:
     """A table of parameters: a name in front of each row of formatted numbers."""
-    return Table(rows, heads, [one_line(stub) for stub in stubs], txt_fmt=fmt_params)
+    return SummaryTable(rows, heads, [one_line(stub) for stub in stubs], txt_fmt=fmt_params)
 
 
 def make_summary(tables: Sequence[SimpleTable], notes: Sequence[str]) -> FormattedSummary:
