@@ -10,6 +10,7 @@ from scipy.special import betaln
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
+from pybayesridge.linalg import blas
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.density import information, is_proper, log_likelihood, log_marginal
 from pybayesridge.ridge.explained import explained_share
@@ -19,13 +20,21 @@ from pybayesridge.ridge.loocv import loo_curve, loo_residuals
 from pybayesridge.ridge.many import count_modes, fit_targets, log_integral_of
 from pybayesridge.ridge.methods import RidgeMethod
 from pybayesridge.ridge.mixture import effective_directions
-from pybayesridge.ridge.path import coefficient_path, path_points
 from pybayesridge.ridge.prior import BetaPrime, log_density_of_log
 from pybayesridge.ridge.profile import PenaltyModel, shrinkage
-from pybayesridge.ridge.spectrum import EPS, certain_rank
+from pybayesridge.ridge.spectrum import EPS, Spectrum, certain_rank
 
 HYPERPARAMETERS = ["lambda", "tau2", "sigma2", "df_model"]
 """Rows of the table of hyperparameters."""
+
+POINTS_OF_PATH = 120
+"""Penalties of a path."""
+
+DOWN, UP = np.log(1e4), np.log(1e3)
+"""How far a path reaches below and above the penalty in use, in log lambda."""
+
+SHRUNK = np.log(100.0)
+"""A penalty this far above the largest squared singular value leaves nothing of the coefficients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +203,11 @@ class FittedPenalty:
 
     def path_points(self, target: int) -> FloatArray:
         """Logs of t2 along which the path of the coefficients is shown."""
-        return path_points(self.fit.spectrum, float(self.fit.log_t2[target]))
+        return _path_points(self.fit.spectrum, float(self.fit.log_t2[target]))
 
     def path(self, target: int, log_t2: FloatArray, columns: AnyArray) -> FloatArray:
         """Coefficients of some columns at several penalties."""
-        return coefficient_path(self.design, self.fit.spectrum, target, log_t2, columns)
+        return _coefficient_path(self.design, self.fit.spectrum, target, log_t2, columns)
 
     def rank(self) -> int:
         """Number of directions of the columns that are no rounding errors."""
@@ -208,3 +217,39 @@ class FittedPenalty:
         """Relative error, about, that moments leave in the residual sum of squares."""
         residual = self.fit.spectrum.rss0[self.fit.spectrum.rss0 > 0]
         return float((16 * EPS / residual).max(initial=0.0))
+
+
+def _path_points(spectrum: Spectrum, log_t2: float) -> FloatArray:
+    """Points of log t2, ascending, in rotated units, around the penalty in use or, without one, all that matter."""
+    smallest = 2 * float(np.log(spectrum.s[-1])) if spectrum.rank else 0.0
+    if np.isfinite(log_t2):
+        high = min(log_t2 + DOWN, max(-smallest + SHRUNK, log_t2 + SHRUNK))
+        low = max(log_t2 - UP, min(-SHRUNK, log_t2 - SHRUNK))
+    else:
+        low, high = -SHRUNK, min(-smallest, 2 * DOWN) + SHRUNK
+    return np.linspace(low, high, POINTS_OF_PATH)
+
+
+def _coefficient_path(
+    design: Design, spectrum: Spectrum, target: int, log_t2: FloatArray, rows: IntArray
+) -> FloatArray:
+    """Some penalised coefficients at each penalty, user's scale, (m, L).
+
+    Parameters
+    ----------
+    design : Design
+    spectrum : Spectrum
+    target : int
+    log_t2 : (L,) array
+        In rotated units.
+    rows : (m,) int array
+        Which of the design's p columns.
+    """
+    a = shrinkage(spectrum.s, log_t2) * (spectrum.z[:, target] / spectrum.s)
+    rotated = np.ascontiguousarray(a.T)
+    out = np.empty((rows.size, log_t2.size))
+    for part, right in spectrum.right_pieces(design):
+        here = np.flatnonzero((rows >= part.start) & (rows < part.stop))
+        if here.size:
+            out[here] = blas.product(np.ascontiguousarray(right[rows[here] - part.start]), rotated)
+    return out * (design.y_norm[target] / (design.scale[rows] * spectrum.top))[:, None]
