@@ -281,6 +281,9 @@ def test_the_command_line(tmp_path, capsys):
     assert main([*command, "--json", "--quiet"]) in (0, None)
     found = json.loads(capsys.readouterr().out)
     assert [band["name"] for band in found["targets"][0]["bands"]] == ["genes", "clinic"]
+    again = [*command[:-1], "--bands", command[-1]]
+    assert main([*again, "--json", "--quiet"]) in (0, None)
+    assert json.loads(capsys.readouterr().out) == found
     schema = json.loads((files("pybayesridge.cli") / "result.schema.json").read_text(encoding="utf-8"))
     pytest.importorskip("jsonschema").validate(found, schema)
     assert main([*command, "--maxiter", "5"]) == 2

@@ -110,6 +110,7 @@ def _ridge(parser: argparse.ArgumentParser) -> None:
         "--bands",
         type=_band,
         nargs="+",
+        action="extend",
         metavar="NAME=TERM,TERM",
         help="columns or terms that have a penalty of their own, for numbers as responses; those that are in none "
         "are one more band",
