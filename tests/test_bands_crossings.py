@@ -6,14 +6,24 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student_t
 
 import pybayesridge.formula.bands as of_formula
-from pybayesridge import BayesRidge, compare_evidence, compare_models, fit_imputed
+from pybayesridge import BayesRidge, compare_evidence, compare_models, fit_imputed, pool, stack
 from pybayesridge.bands.eliminated import Eliminated
 from pybayesridge.bands.posterior import BandPosterior
 
 SAME = 1e-7
 """Relative difference of the same numbers by both ways of solving the equations."""
+
+QUANTILE = 1e-5
+"""Relative error of the probability below a quantile of a mixture."""
+
+MIXED = 1e-5
+"""Relative difference of a quantile of a mixture of a posterior with itself from its own."""
+
+DF = 120 - 2
+"""Degrees of freedom of a posterior at given penalties: rows without unpenalised columns."""
 
 FORMULA = "y ~ x + (1 | s) + (1 | d)"
 
@@ -126,6 +136,39 @@ def test_imputed_data(frame):
     first, second = both_ways(make)
     np.testing.assert_allclose(second.params, first.params, rtol=SAME, atol=SAME)
     np.testing.assert_allclose(second.bse, first.bse, rtol=SAME)
+
+
+@pytest.mark.parametrize("many", [10_000, 10])
+def test_predictions_of_pooled_and_stacked_fits_for_new_groups(many, frame, monkeypatch):
+    """The mixture of the predictions of the fits: its moments, and the probability below its quantiles."""
+    monkeypatch.setattr(of_formula, "MANY_LEVELS", many)
+    model = BayesRidge.from_formula(FORMULA, frame, unpenalized="fixed")
+    fits = [model.fit("fixed", lam=lam) for lam in (LAM, (20.0, 0.5))]
+    new = frame.head(4).assign(s=[0, 77, None, 3], d=[0, 1, 2, 88], x=[0.0, 1.0, 2.0, np.nan])
+    each = [fit.get_prediction(new).summary_frame() for fit in fits]
+    for mixed, share in ((pool(fits), (0.5, 0.5)), (stack(fits, weights=[0.2, 0.8]), (0.2, 0.8))):
+        found = mixed.get_prediction(new).summary_frame()
+        mean = sum(w * one["mean"] for w, one in zip(share, each, strict=True))
+        square = sum(w * (one["mean_se"] ** 2 + one["mean"] ** 2) for w, one in zip(share, each, strict=True))
+        np.testing.assert_allclose(found["mean"], mean, rtol=SAME)
+        np.testing.assert_allclose(found["mean_se"], np.sqrt(square - mean**2), rtol=SAME)
+        for end, p in (("mean_ci_lower", 0.025), ("mean_ci_upper", 0.975)):
+            of_t = [
+                student_t.cdf((found[end] - one["mean"]) / one["mean_se"] * np.sqrt(DF / (DF - 2)), DF)
+                for one in each
+            ]
+            np.testing.assert_allclose(np.tensordot(share, of_t, 1)[:3], p, rtol=QUANTILE)
+        np.testing.assert_allclose(mixed.predict(new), found["mean"], rtol=SAME)
+
+
+def test_predictions_of_pooled_counts_for_new_groups(frame):
+    counts = frame.assign(y=np.random.default_rng(1).poisson(np.exp(0.3 * frame["y"])))
+    model = BayesRidge.from_formula("y ~ x + (1 | d)", counts, unpenalized="fixed", family="poisson")
+    fit, new = model.fit("fixed", lam=[2.0]), frame.head(3).assign(d=[0, 77, None])
+    for which in ("mean", "linear"):
+        alone = fit.get_prediction(new, which=which).summary_frame()
+        pooled = pool([fit, fit]).get_prediction(new, which=which).summary_frame()
+        np.testing.assert_allclose(pooled, alone, rtol=MIXED)
 
 
 def test_prior_sensitivity(frame):

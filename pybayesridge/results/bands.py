@@ -16,6 +16,7 @@ from pybayesridge.bands.mixed import MixedFit
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
+from pybayesridge.posterior.laws import RowLaw
 from pybayesridge.predictive.groups import mixed_groups_left_out, ridges_groups_left_out
 from pybayesridge.predictive.left_out import LeftOut
 from pybayesridge.predictive.ridge import bands_left_out, correlated_left_out
@@ -161,14 +162,21 @@ class BandRidgeResults(BandEstimates, LinearResults):
         >>> bool(sds[1] > 2 * sds[0])
         True
         """
+        law, labels = self.law_of_new(exog, transform, new_levels, groups)
+        noise = self.model.noise_factors(len(labels), weights, own=exog is None)
+        return self._prediction(law, noise, labels if row_labels is None else pd.Index(row_labels))
+
+    def law_of_new(
+        self, exog: RowsLike | None, transform: bool, new_levels: str = "sample", groups: bool = True
+    ) -> tuple[RowLaw, pd.Index]:
+        """The law of the linear predictor of rows to predict, also of new groups, and their labels. Internal."""
         if new_levels not in ("sample", "zero"):
             raise ValueError(f"new_levels must be 'sample' or 'zero', not {new_levels!r}")
         rows, unseen, labels = self.model.rows_with_groups(exog, transform, groups=groups)
         law = self.posterior.rows(*self.model.split_rows(rows, self.posterior.design))
         if new_levels == "sample" and unseen.any():
             law = law.with_new_levels(unseen)
-        noise = self.model.noise_factors(rows.shape[0], weights, own=exog is None)
-        return self._prediction(law, noise, labels if row_labels is None else pd.Index(row_labels))
+        return law, labels
 
     def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         design, beta, tau2, sigma2, correlations = self.posterior.design, [], [], [], []

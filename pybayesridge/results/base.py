@@ -124,9 +124,14 @@ class LinearResults(LinearEstimates, saved.Saveable):
         >>> frame[["mean", "obs_ci_lower", "obs_ci_upper"]].round(0).to_numpy().tolist()
         [[71175.0, 70082.0, 72258.0]]
         """
+        law, labels = self.law_of_new(exog, transform)
+        noise = self.model.noise_factors(len(labels), weights, own=exog is None)
+        return self._prediction(law, noise, labels if row_labels is None else pd.Index(row_labels))
+
+    def law_of_new(self, exog: RowsLike | None, transform: bool) -> tuple[RowLaw, pd.Index]:
+        """The law of the linear predictor of rows to predict, and their labels. Internal."""
         rows, labels = self.model.new_rows(exog, transform)
-        noise = self.model.noise_factors(rows.shape[0], weights, own=exog is None)
-        return self._prediction(self.law_of_rows(rows), noise, labels if row_labels is None else pd.Index(row_labels))
+        return self.law_of_rows(rows), labels
 
     def _prediction(self, law: RowLaw, noise: FloatArray, labels: pd.Index) -> BayesPrediction:
         """Predictions with the law of the linear predictor of rows, whose noise factors and labels are given."""

@@ -555,11 +555,9 @@ def mixed_prediction(
     check_which(which)
     if exposure is not None or not fits[0].model.distribution.is_linear:
         return _generalized_prediction(fits, share, exog, transform, which, exposure)
-    rows = [fit.model.new_rows(exog, transform) for fit in fits]
-    laws = [fit.law_of_rows(own) for fit, (own, _) in zip(fits, rows, strict=True)]
+    laws, labels = zip(*(fit.law_of_new(exog, transform) for fit in fits), strict=True)
     noises = [
-        fit.model.noise_factors(own.shape[0], weights, own=exog is None)
-        for fit, (own, _) in zip(fits, rows, strict=True)
+        fit.model.noise_factors(len(own), weights, own=exog is None) for fit, own in zip(fits, labels, strict=True)
     ]
     law = pooled(laws, share)
     of_new = pooled([each.with_noise(noise) for each, noise in zip(laws, noises, strict=True)], share)
@@ -575,7 +573,7 @@ def mixed_prediction(
 
     var_resid, shown = average(sigma2, share)[:, at], None if one else names
     mcse = None if found.mcse is None else found.mcse[:, at]
-    return BayesPrediction(found.mean[:, at], found.sd[:, at], var_resid, interval, rows[0][1], shown, mcse)
+    return BayesPrediction(found.mean[:, at], found.sd[:, at], var_resid, interval, labels[0], shown, mcse)
 
 
 def _generalized_prediction(
@@ -594,8 +592,7 @@ def _generalized_prediction(
     whole = np.flatnonzero(~np.isnan(mean))
     laws = []
     for fit in fits:
-        rows, labels = fit.model.new_rows(exog, transform)
-        x, z = fit.model.split_rows(rows, fit.posterior.design)
+        (x, z), labels = fit.columns_of_new(exog, transform)
         extent = None if which == "linear" else fit.extent_of_rows(exog, exposure, labels)
         offset = family.offset(None if extent is None else extent[whole])
         laws.append(fit.posterior.rows(x[whole], z[whole], offset))

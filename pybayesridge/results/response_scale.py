@@ -154,6 +154,11 @@ class ResponseScaleResults(Ratios, LinearResults):
             labels = pd.Index(row_labels)
         return self._predictions(rows, self.model.split_rows(rows, self.posterior.design), labels, which, extent)
 
+    def columns_of_new(self, exog: RowsLike | None, transform: bool) -> tuple[tuple[AnyArray, FloatArray], pd.Index]:
+        """Penalised and unpenalised columns of rows to predict, and the labels of the rows. Internal."""
+        rows, labels = self.model.new_rows(exog, transform)
+        return self.model.split_rows(rows, self.posterior.design), labels
+
     def _predictions(
         self, rows: AnyArray, split: tuple[AnyArray, FloatArray], labels: pd.Index, which: str, extent: Any
     ) -> GeneralizedPrediction:
