@@ -376,8 +376,8 @@ def read_fit(path: str, allow_code: bool = False) -> dict[str, Any]:
         See :func:`guarded`; the value is the fit's :func:`~pybayesridge.results.export.export` with what R has of
         its own fits: ``columns`` (names of the columns without an added intercept), ``named`` (whether the user gave
         them), ``x`` (the columns at the rows; as :func:`fit_model` takes them), ``row_names``, ``weights``,
-        ``levels``, ``group``, ``flat_in``, ``known_sigma2``; of a fit with groups in its formula ``group_columns``,
-        the columns that are their effects; of a fit by formula ``formula``, ``reads`` (names of its
+        ``levels``, ``group``, ``flat_in``, ``known_sigma2``; of a fit with groups in its formula ``group_bands``,
+        the effects of their levels; of a fit by formula ``formula``, ``reads`` (names of its
         variables) and ``coding`` (for :func:`code_rows`). What the fit lacks is absent.
     """
 

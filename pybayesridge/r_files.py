@@ -13,6 +13,8 @@ from scipy import sparse
 from pybayesridge._types import FloatArray
 from pybayesridge._version import __version__
 from pybayesridge.data.arrays import NamedColumns
+from pybayesridge.formula.bands import Band
+from pybayesridge.formula.groups import told_levels
 from pybayesridge.formula.spec import FormulaSpec, levels_of
 from pybayesridge.results import files, portable
 from pybayesridge.results.base import LinearResults
@@ -64,10 +66,25 @@ def known_to_r(results: Any) -> dict[str, Any]:
         "group": [groups.labels[i] for i in groups.of_column] if grouped else None,
         "flat_in": getattr(model, "flat_in", None),
         "known_sigma2": getattr(model, "known_sigma2", None),
-        "group_columns": [name for band in of_formula if band.kind == "group" for name in band.columns] or None,
+        "group_bands": [_group_for_r(band) for band in of_formula if band.kind == "group"] or None,
         "formula": None if spec is None else spec.formula,
         "reads": None if spec is None else list(spec.variables),
         "coding": None if spec is None else _as_text(spec),
+    }
+
+
+def _group_for_r(band: Band) -> dict[str, Any]:
+    """A band of a group as R has those of its own formulas (band_columns.R), with the levels as text."""
+    groups = band.groups
+    assert groups is not None
+    return {
+        "name": band.name,
+        "columns": list(band.columns),
+        "term": band.term,
+        "correlated": band.correlated,
+        "variables": list(groups.variables),
+        "levels": [told_levels(known) for known in groups.levels],
+        "pairs": groups.pairs + 1.0,
     }
 
 

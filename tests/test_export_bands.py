@@ -152,6 +152,26 @@ def test_the_nodes_of_correlated_effects_give_the_posterior(mixed):
         np.testing.assert_allclose(sd * unit, exported["bse"][at, i], rtol=1e-6)
 
 
+@pytest.mark.parametrize("formula", ["y ~ x + (1 | s) + (1 | d)", "y ~ x + z + (1 | s) + (x | d)"])
+def test_the_nodes_of_groups_with_very_many_levels_give_the_posterior(formula, monkeypatch):
+    """The export has products of the columns that the fit has not formed."""
+    rng = np.random.default_rng(2)
+    d = pd.DataFrame({"s": rng.integers(25, size=150), "d": rng.integers(6, size=150), "w": rng.gamma(3.0, size=150)})
+    d[["x", "z"]] = rng.normal(1.0, 1.0, (150, 2))
+    d["y"] = d["x"] + d["z"] + rng.normal(size=25)[d["s"]] + rng.normal(size=150)
+    d["y"] += rng.normal(size=6)[d["d"]] + rng.normal(size=6)[d["d"]] * d["x"]
+    monkeypatch.setattr("pybayesridge.formula.bands.MANY_LEVELS", 10)
+    fit = BayesRidge.from_formula(formula, d, unpenalized=["x"], weights="w").fit("reml")
+    exported = export(fit)
+    export_fields.check(exported)
+    post = exported["posterior"]
+    at, unit = post["at"].astype(int) - 1, post["y_norm"][0] / post["scale"]
+    mean, sd = mixed_moments(post, 0)
+    params = exported["params"][at, 0]
+    np.testing.assert_allclose(mean * unit, params, rtol=0, atol=LINEAR * np.abs(params).max())
+    np.testing.assert_allclose(sd * unit, exported["bse"][at, 0], rtol=1e-6)
+
+
 def test_tables_have_the_quantiles_of_correlations(mixed):
     found = export(mixed)["components"]
     ends = np.cumsum(found["sizes"].T.ravel()).astype(int)
@@ -201,7 +221,11 @@ def test_what_r_does_not_take_is_said(monkeypatch):
         with pytest.raises(ValueError, match=wanted):
             export(fit)
     monkeypatch.setattr("pybayesridge.formula.bands.MANY_LEVELS", 10)
-    for given in ({}, {"family": "binomial", "trials": "m"}):
+    monkeypatch.setattr("pybayesridge.results.export.MOST_COLUMNS", 12)
+    for given, wanted in (
+        ({}, "up to 12 penalised columns, and this one has 13"),
+        ({"family": "binomial", "trials": "m"}, "500 levels or more and family='binomial' are for Python alone"),
+    ):
         fit = BayesRidge.from_formula("k ~ x + (1 | g)", frame, **given).fit("fixed", lam=[2.0, 2.0])
-        with pytest.raises(ValueError, match="500 levels or more are for Python alone"):
+        with pytest.raises(ValueError, match=wanted):
             export(fit)

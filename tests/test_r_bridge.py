@@ -399,7 +399,9 @@ def test_new_groups_of_a_saved_fit_are_told(tmp_path):
     frame = data().assign(g=list("abcd") * 6)
     BayesRidge.from_formula("y ~ a + (0 + b | g)", frame).fit().save(tmp_path / "a.fit")
     value = r_bridge.read_fit(str(tmp_path / "a.fit"))["value"]
-    assert value["group_columns"] == [f"b|g[{level}]" for level in "abcd"]
+    (band,) = value["group_bands"]
+    assert (band["name"], band["term"], band["variables"], band["levels"]) == ("b|g", "b", ["g"], [list("abcd")])
+    assert band["columns"] == [f"b|g[{level}]" for level in "abcd"]
     table = {"a": np.array([0.0, 1.0]), "b": np.array([2.0, 3.0]), "g": ["b", "new"]}
     coded = r_bridge.code_rows(value["coding"], table)["value"]
     assert coded["bands"] == ["b|g"]

@@ -19,7 +19,6 @@ from pybayesridge._types import FloatArray
 from pybayesridge.bands.covariance import Factors, Terms, lower_entries
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandPosterior
-from pybayesridge.bands.system import System
 
 NEGLIGIBLE = 1e-15
 """Nodes of smaller weight are left out."""
@@ -70,7 +69,6 @@ def _base(posterior: BandPosterior) -> dict[str, FloatArray]:
 def _(posterior: MixedPosterior) -> dict[str, Any]:
     """The nodes of all targets, each with weights of its own, and the equations that they share."""
     system, terms = posterior.system, posterior.system.terms
-    assert isinstance(system, System)
     kept = [np.flatnonzero(nodes.weight > NEGLIGIBLE) for nodes in posterior.nodes]
     first = np.cumsum([0, *(at.size for at in kept)])
     weight = np.zeros((first[-1], len(kept)))

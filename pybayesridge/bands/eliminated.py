@@ -229,6 +229,16 @@ class Eliminated:
         out[self.levels], out[self.rest] = self.size, np.diag(self.whole)[: self.rest.size]
         return out - (self.on_q**2).sum(axis=1)
 
+    @property
+    def gram(self) -> FloatArray:
+        """X'X, Z projected out, (p, p): dense, for those who do not eliminate."""
+        out, groups, p2 = np.zeros((self.p, self.p)), self.grouped.shape[1], self.rest.size
+        out[self.levels, self.levels] = self.size
+        out[np.ix_(self.levels, self.rest)] = np.hstack([_as_array(self.grouped), self.dense[:, : p2 - groups]])
+        out[np.ix_(self.rest, self.levels)] = out[np.ix_(self.levels, self.rest)].T
+        out[np.ix_(self.rest, self.rest)] = self.whole[:p2, :p2]
+        return out - self.on_q @ self.on_q.T
+
     def strength(self, columns: IntArray) -> float:
         """Root of the sum of squares of the products of some columns, which are of one band; Z is left in."""
         if np.array_equal(columns, self.levels):

@@ -59,7 +59,7 @@ class Groups:
     def told(self) -> list[str]:
         """Each group as names of columns have it, ``g[a]`` or ``a[1]:b[2]``."""
         text = [
-            [f"{name}[{one}]" for one in _told(known)]
+            [f"{name}[{one}]" for one in told_levels(known)]
             for name, known in zip(self.variables, self.levels, strict=True)
         ]
         return [":".join(text[j][at] for j, at in enumerate(pair)) for pair in self.pairs]
@@ -165,7 +165,7 @@ def _refuse_other_kind(column: pd.Series, name: str, levels: Sequence[Any]) -> N
         )
 
 
-def _told(levels: Sequence[Any]) -> list[str]:
+def told_levels(levels: Sequence[Any]) -> list[str]:
     """Levels as text; whole numbers without the point that they have in a column with missing values."""
     whole = all(isinstance(one, float) and one.is_integer() for one in levels)
     return [str(int(one)) if whole else str(one) for one in levels]

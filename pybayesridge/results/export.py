@@ -55,6 +55,10 @@ if TYPE_CHECKING:
 KINDS = {"BayesRidge": "bayes_ridge", "SpikeSlab": "spike_slab"}
 """How R calls the models."""
 
+MOST_COLUMNS = 2000
+"""Most penalised columns of a fit with an eliminated group: R keeps their products, 32 MB, and factorises these at
+each node."""
+
 
 def export(
     results: BayesRidgeResults | GeneralizedRidgeResults | SpikeSlabResults, without: Collection[str] = ()
@@ -255,9 +259,13 @@ def _selection_posterior(results: SpikeSlabResults, without: Collection[str]) ->
 
 
 def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[str, Any]:
-    _refuse_eliminated(results)
     entry, noise = results.method_entry, results.noise
     posterior = results.posterior
+    if results.bands.eliminated is not None and posterior.design.p > MOST_COLUMNS:
+        raise ValueError(
+            f"R takes fits of groups with 500 levels or more that have up to {MOST_COLUMNS:,} penalised columns, and "
+            f"this one has {posterior.design.p:,}: ask it in Python"
+        )
     nodes = as_arrays(posterior)
     known = noise.known or not (entry.uses_prior or entry.given)
     return {
@@ -281,7 +289,11 @@ def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[st
 
 
 def _generalized_band_values(results: GeneralizedBandRidgeResults, without: Collection[str]) -> dict[str, Any]:
-    _refuse_eliminated(results)
+    if results.bands.eliminated is not None:
+        raise ValueError(
+            f"fits of groups with 500 levels or more and family={results.model.family!r} are for Python alone: in R "
+            "use fewer levels"
+        )
     own = generalized_values(results)
     refuse_bands(results)
     design = _design_values(results, results.posterior.design)
@@ -292,11 +304,6 @@ def _generalized_band_values(results: GeneralizedBandRidgeResults, without: Coll
         "components": components(results),
         "posterior": design | results.posterior.as_arrays() | {"log_unit": float(results.sites_fit.log_unit)},
     }
-
-
-def _refuse_eliminated(results: BandRidgeResults | GeneralizedBandRidgeResults) -> None:
-    if results.bands.eliminated is not None:
-        raise ValueError("fits of groups with 500 levels or more are for Python alone: in R use fewer levels")
 
 
 OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {

@@ -422,14 +422,29 @@ are_effects_of_groups <- function(object) {
   coefficient_names(object) %in% unlist(lapply(group_bands_of(object), `[[`, "columns"))
 }
 
-group_bands_of <- function(object) Filter(function(band) band$kind == "group", object$band_terms$bands)
+group_bands_of <- function(object) {
+  if (is.null(object$band_terms)) object$group_bands else Filter(function(band) band$kind == "group", object$band_terms$bands)
+}
+
+# Groups in the formula of a fit from Python as bands of a formula here, with their levels as text.
+group_bands_of_file <- function(bands) {
+  text <- function(values) as.character(unlist(values))
+  lapply(bands, function(band) {
+    groups <- list(variables = text(band$variables), levels = lapply(band$levels, text), pairs = as.matrix(band$pairs))
+    list(
+      name = band$name, kind = "group", columns = text(band$columns), term = band$term,
+      correlated = if (nzchar(band$correlated)) band$correlated, groups = groups
+    )
+  })
+}
 
 # Rows of a fit that was not made by a formula of R without the effects of groups.
 without_groups <- function(object, rows) {
-  if (!length(object$group_columns)) {
+  columns <- unlist(lapply(group_bands_of(object), `[[`, "columns"))
+  if (!length(columns)) {
     return(rows)
   }
-  rows$x[, object$columns %in% object$group_columns] <- 0
+  rows$x[, object$columns %in% columns] <- 0
   rows["unseen"] <- list(NULL)
   rows
 }

@@ -149,7 +149,7 @@ own_rows <- function(object, env, groups = TRUE) {
     if (!groups) rows$x[, are_effects_of_groups(object)] <- 0
     return(c(rows, list(na.action = object$na.action)))
   }
-  if (!groups && length(object$group_columns)) {
+  if (!groups && length(group_bands_of(object))) {
     return(without_groups(object, own_rows(object, env)))
   }
   if (is.matrix(object$x)) {

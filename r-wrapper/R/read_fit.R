@@ -52,7 +52,7 @@ read_fit <- function(file, model = NULL, allow_code = FALSE, ...) {
   )
   own <- list(
     file = path, formula_in_python = value$formula, reads = as.character(unlist(value$reads)), coding = value$coding,
-    known_sigma2 = value$known_sigma2, group_columns = as.character(unlist(value$group_columns)), allow_code = if (allow_code) TRUE
+    known_sigma2 = value$known_sigma2, group_bands = group_bands_of_file(value$group_bands), allow_code = if (allow_code) TRUE
   )
   fit <- new_fit(value, input, call, settings, model, own)
   # An added intercept is not among the columns, whatever it is called.
@@ -171,6 +171,14 @@ rows_of_python <- function(object, newdata) {
   }
   if (!nrow(read)) {
     return(list(x = matrix(0, 0L, length(object$columns), dimnames = list(NULL, object$columns))))
+  }
+  available <- pybayesridge_available()
+  if (!available) {
+    stop(
+      "the variables of the formula are coded by Python, which is not available here (", attr(available, "reason"), "): give ",
+      "'newdata' with the columns of the model matrix",
+      call. = FALSE
+    )
   }
   found <- call_python("code_rows", object$coding, lapply(read, column_for_python), isTRUE(object$allow_code))
   x <- found$x

@@ -103,7 +103,7 @@ check_groups_of_fit <- function(object, what) {
   check_bands_of_fit(object, what)
   if (!length(group_bands_of(object))) {
     stop(
-      what, "() is for fits with terms such as (1 | g) in a formula of R: the coefficients of the bands are those of coef() and confint()",
+      what, "() is for fits with terms such as (1 | g) in a formula: the coefficients of the bands are those of coef() and confint()",
       call. = FALSE
     )
   }

@@ -229,6 +229,51 @@ def write(path):
   expect_close(predict(fit, new, interval = "credible", level = 0.9, re_form = NA), expected[[2]][, c(1, 3, 4)], same_limits)
 })
 
+test_that("groups of a fit that Python saved are groups here, also with very many levels", {
+  skip_without_python()
+  file <- tempfile(fileext = ".fit")
+  write <- reticulate::py_run_string("
+def write(path, levels, formula):
+    import numpy as np, pandas as pd
+    from pybayesridge import BayesRidge
+    rng = np.random.default_rng(3)
+    n = 4 * levels
+    d = pd.DataFrame({'x': rng.normal(size=n), 'h': np.arange(n) % 7, 'g': [f'l{i:03d}' for i in np.arange(n) % levels]})
+    d['y'] = d['x'] + rng.normal(size=levels)[np.arange(n) % levels] + rng.normal(size=7)[d['h']] + rng.normal(size=n)
+    d['y'] += rng.normal(size=7)[d['h']] * d['x']
+    res = BayesRidge.from_formula(formula, d, unpenalized='fixed').fit('reml')
+    res.save(path)
+    new = pd.DataFrame({'x': [0.0, 1.0], 'g': ['l000', 'new'], 'h': [0, 1]})
+    effects = res.random_effects(alpha=0.1)
+    return {
+        'effects': effects[['mean', 'sd', 'lower', 'upper']].to_numpy(), 'fixed': res.params[:2].to_numpy(),
+        'labels': [effects[name].astype(str).tolist() for name in ('group', 'level', 'term')],
+        'sd': np.append(res.variance_components()['mean'], res.sigma2 ** 0.5),
+        'new': res.get_prediction(new).summary_frame(0.1).to_numpy()[:, [0, 2, 3, 4, 5]],
+    }
+", local = TRUE)$write
+  for (given in list(list(12L, "y ~ x + (1 | g) + (x | h)"), list(520L, "y ~ x + (1 | g) + (1 | h)"))) {
+    expected <- write(file, given[[1L]], given[[2L]])
+    fit <- read_fit(file)
+    found <- ranef(fit, intervals = TRUE, level = 0.9)
+    expect_identical(found$group, expected$labels[[1]])
+    expect_identical(found$level, expected$labels[[2]])
+    expect_identical(sub("(Intercept)", "Intercept", found$term, fixed = TRUE), expected$labels[[3]])
+    expect_close(unname(as.matrix(found[4:7])), expected$effects, same_limits)
+    expect_identical(names(fixef(fit)), c("(Intercept)", "x"))
+    expect_close(unname(fixef(fit)), c(expected$fixed), same_limits)
+    variances <- VarCorr(fit)
+    count <- length(expected$sd)
+    if (given[[1L]] == 520L) expect_close(variances$sdcor, c(expected$sd), same_limits)
+    expect_identical(sum(is.na(variances$var2)), if (given[[1L]] == 520L) count else 4L)
+    new <- data.frame(x = 0:1, g = c("l000", "new"), h = 0:1)
+    expect_close(predict(fit, new, interval = "credible", level = 0.9), expected$new[, 1:3], same_limits)
+    expect_close(predict(fit, new, interval = "prediction", level = 0.9), expected$new[, c(1, 4, 5)], same_limits)
+    expect_identical(nrow(broom::tidy(fit)), 2L)
+    expect_identical(nrow(broom::tidy(fit, effects = "ran_vals")), nrow(expected$effects))
+  }
+})
+
 test_that("restricted maximum likelihood is that of lme4", {
   skip_without_python()
   skip_if_not_installed("lme4")
