@@ -325,7 +325,7 @@ def test_curves_go_on_as_lines_outside_the_data(data):
         "y ~ 0 + g + (0 + z | g) + (1 | g)": "part of",
         "y ~ (g || h)": r"two bars.*\(0 \+ f \| g\), or \(1 \| g:f\)",
         "y ~ (1 | one)": r"'one' has one level, one\[1\].*leave the term out",
-        "y ~ (1 | row)": "as many levels as rows|as many levels as there are rows",
+        "y ~ (1 | row)": "as many levels as there are rows .* overdispersed counts have family='negative-binomial'",
         "y ~ (0 + one | g) + (0 + zero | g)": "'zero' is zero in every row",
         "y ~ (0 | g)": r"has no effects: write \(1 \| g\)",
         "y ~ (1 | absent)": "'absent', which is not a column of the data",

@@ -300,7 +300,8 @@ def _groups(
     if count >= n:
         raise FormulaError(
             f"{term.written}: {groups.name!r} has as many levels as there are rows ({n}), and effects of rows "
-            "cannot be told from noise: leave the term out"
+            "cannot be told from noise: leave the term out; overdispersed counts have family='negative-binomial', "
+            "trials 'beta-binomial'"
         )
     names = list(spec.column_names)
     if not names:
