@@ -92,7 +92,8 @@ _RIDGE = "Ridge regression with the penalty estimated from its posterior. Prints
 _SPIKE_SLAB = "Variable selection with spike-and-slab priors. Prints the summary."
 _PREDICT = (
     "Predictions for new data, a row for each row of the data: mean, its standard error, the credible interval of "
-    "the mean, the predictive interval of an observation. A row in which a variable is missing gets empty fields."
+    "the mean, the predictive interval of an observation. A row in which a variable is missing gets empty "
+    "fields; a group, as in (1 | g), that is missing or new counts as one drawn from the population."
 )
 
 
