@@ -11,6 +11,7 @@ from scipy import stats
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.results import export as exports
 from pybayesridge.results import export_fields
+from pybayesridge.sites import posterior as sites_posterior
 
 GOLDEN = Path(__file__).parents[1] / "r-wrapper/tests/testthat/golden"
 NAMES = sorted(path.stem for path in GOLDEN.glob("*.json"))
@@ -115,11 +116,29 @@ def test_exports_and_answers_are_the_golden_ones(name):
         assert_same(ours["answers"][what], value, what, tolerance)
 
 
+SOME_NODES = 1e-3
+"""What nodes that are left out carry: thousands of a weight below 1e-7."""
+
+
+def test_averages_over_degrees_of_freedom_are_with_their_probabilities(monkeypatch):
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((20, 2))
+    results = BayesRidge(x[:, 0] + rng.standard_t(2, 20), x, family="student-t").fit("laplace")
+    post, shape = exports.export(results)["posterior"], results.sites_fit.shape
+    sigma = results.hyperparameters()["mean"]["sigma"]
+    assert_same(post["weight"][:, 0] @ np.exp(post["log_shape"]), sigma, "scale", SOME_NODES)
+    probabilities = [post["weight"][post["form"] == form, 0].sum() for form in post["forms"]]
+    assert_same(probabilities, shape.share, "degrees of freedom", SOME_NODES)
+    monkeypatch.setattr(sites_posterior, "MOST_OF_NODES", 1000)
+    with pytest.raises(ValueError, match=r"too large for R: give 'df'"):
+        exports.export(results)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_formulas_give_means_deviations_and_intervals_of_rows(name):
     made = stored(name)
     post, rows, alpha = made["export"]["posterior"], made["rows"], 1 - made["level"]
-    if name.startswith(("binomial", "poisson", "negative", "bands_binomial")):
+    if name.startswith(("binomial", "poisson", "negative", "student", "bands_binomial")):
         the_same_of_generalized(made, post, rows, alpha)
         return
     if "state_mean" in post:
@@ -168,7 +187,8 @@ def the_same_of_generalized(made, post, rows, alpha):
     where = post["node_mean"] @ c.T
     scale2 = ((c @ roots.transpose(0, 2, 1)) ** 2).sum(axis=2) + np.exp(post.get("log_t2", 0.0)) * outside
     linear, share = (made["answers"][f"prediction_{which}"] for which in ("linear", "mean"))
-    mean_of = {"probit": stats.norm.cdf, "logit": stats.logistic.cdf, "log": np.exp}[made["export"]["link"]]
+    means = {"probit": stats.norm.cdf, "logit": stats.logistic.cdf, "log": np.exp, "identity": np.asarray}
+    mean_of = means[made["export"]["link"]]
     if post["has_mean"]:
         assert_same(c @ post["center"], linear[:, 0], "mean", LINEAR)
     if post["has_variance"]:

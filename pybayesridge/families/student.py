@@ -53,6 +53,7 @@ class StudentFamily(Family):
     takes: ClassVar[tuple[str, ...]] = ("df",)
     lanes: ClassVar[tuple[str, ...]] = ("sites_with_scale",)
     shape: ClassVar[str] = "sigma"
+    in_r: ClassVar[tuple[str, ...]] = ("noise_scale", "noise_scale_mean", "noise_df", "loo_means")
     statsmodels: ClassVar[str] = ""
     reason: ClassVar[str] = "the scale of Student-t noise is averaged over"
     scale_of: ClassVar[str] = "response"

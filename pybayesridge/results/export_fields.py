@@ -28,16 +28,16 @@ class Field:
     meaning : str
     families : str
         Which fits have it: bayes_ridge, those with several bands (bands; with nodes over shares, or correlated),
-        those of other responses (sites and counts; with one_penalty or latent_bands), spike_slab, or of the latter
-        those by expectation propagation (ep) or by sets of columns (sets); of other responses likewise (latent_ep,
-        latent_sets).
+        those of other responses (sites, counts and continuous; with one_penalty or latent_bands), spike_slab, or of
+        the latter those by expectation propagation (ep) or by sets of columns (sets); of other responses likewise
+        (latent_ep, latent_sets).
     optional : bool
         Whether a fit may lack it, as one without its data lacks what has n rows.
     """
 
     form: str
     meaning: str
-    families: str = "bayes_ridge bands sites counts spike_slab latent_sets latent_ep"
+    families: str = "bayes_ridge bands sites counts continuous spike_slab latent_sets latent_ep"
     optional: bool = False
 
 
@@ -54,7 +54,7 @@ def _of_normal_ridges(form: str, meaning: str, *, optional: bool = False) -> Fie
 
 
 def _of_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "bayes_ridge bands sites counts", optional)
+    return Field(form, meaning, "bayes_ridge bands sites counts continuous", optional)
 
 
 def _of_bands(form: str, meaning: str) -> Field:
@@ -74,7 +74,7 @@ def _of_one_penalty(form: str, meaning: str) -> Field:
 
 
 def _of_sites(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "sites counts", optional)
+    return Field(form, meaning, "sites counts continuous", optional)
 
 
 def _of_yes_no(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -93,8 +93,20 @@ def _of_overdispersed(form: str, meaning: str, *, optional: bool = False) -> Fie
     return Field(form, meaning, "overdispersed", optional)
 
 
-def _of_generalized(form: str, meaning: str) -> Field:
+def _of_shape(form: str, meaning: str, *, optional: bool = True) -> Field:
+    return Field(form, meaning, "overdispersed continuous", optional)
+
+
+def _of_continuous(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "continuous", optional)
+
+
+def _of_events(form: str, meaning: str) -> Field:
     return Field(form, meaning, "sites counts latent_sets latent_ep")
+
+
+def _of_generalized(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "sites counts continuous latent_sets latent_ep")
 
 
 def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -179,7 +191,7 @@ FIELDS = {
     "components.points": _of_bands("d", "points of their laws: logs of variances, logits of shares, artanh"),
     "components.scores": _of_bands("d", "normal quantiles of the probabilities up to these"),
     "components.sizes": _of_bands("c q", "number of points of each, target by target; 1 for what is fixed"),
-    "link": _of_generalized("text", "logit or probit; log of counts"),
+    "link": _of_generalized("text", "logit or probit; log of counts; identity"),
     "event": _of_yes_no("text", "the level whose probability is modelled"),
     "trials": _of_yes_no("n", "trials of each row", optional=True),
     "exposure": Field("n", "exposure of each row where there are any", "counts selection_of_counts", optional=True),
@@ -187,14 +199,20 @@ FIELDS = {
     "dispersion": _of_overdispersed("number", "alpha, as given or at the mean of its log"),
     "dispersion_mean": _of_overdispersed("number", "posterior mean of alpha, unless it was given", optional=True),
     "n_trials": _of_yes_no("number", "trials in all, each row counted as its weight says"),
-    "n_events": _of_generalized("number", "events among them; the sum of counts"),
+    "n_events": _of_events("number", "events among them; the sum of counts"),
     "loo_probabilities": _of_yes_no_ridges("n", "probability of the event from the other rows", optional=True),
-    "loo_means": _of_counts("n", "expected count of each row from the others", optional=True),
-    "loo_log_density": Field("n", "log probability of each row from the others", "sites counts latent_ep", True),
+    "loo_means": Field("n", "expected response of each row from the others", "counts continuous", optional=True),
+    "loo_log_density": Field(
+        "n", "log probability or density of each row given the others", "sites counts continuous latent_ep", True
+    ),
     "loo_log_score": _of_sites("number", "mean log probability of the outcomes by these"),
     "loo_deviance": _of_counts("number", "share of the deviance that these explain"),
     "loo_brier": _of_yes_no_ridges("number", "their mean squared error"),
     "loo_auc": _of_yes_no_ridges("number", "area under their ROC curve"),
+    "loo_absolute_error": _of_continuous("number", "mean absolute error of these expected responses"),
+    "noise_scale": _of_continuous("number", "scale of the noise, at the mean of its log"),
+    "noise_scale_mean": _of_continuous("number", "posterior mean of the scale of the noise"),
+    "noise_df": _of_continuous("number", "degrees of freedom of the noise, as given or the most probable"),
     "penalty_means": _of_one_penalty("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
     "linear_predictors": _of_latent("n", "linear predictors at params and the data's rows", optional=True),
     "inclusion_prob": _of_selection("k", "posterior inclusion probabilities"),
@@ -273,12 +291,15 @@ FIELDS = {
     "posterior.has_variance": _of_sites("flag", "whether they have variances"),
     "posterior.path_log_t2": _of_one_penalty("w", "log t2 of all nodes, also those of negligible weight"),
     "posterior.path_df": _of_one_penalty("w", "their effective degrees of freedom, the constant included"),
-    "posterior.log_shape": _of_overdispersed("K", "log alpha at the nodes", optional=True),
-    "posterior.shape_from": _of_overdispersed("one", "first point of its distribution function", optional=True),
-    "posterior.shape_to": _of_overdispersed("one", "the last of these equally spaced ones", optional=True),
-    "posterior.shape_cumulative": _of_overdispersed("L", "the values there", optional=True),
-    "posterior.shape_rise": _of_overdispersed("number", "rates of its exponential tails", optional=True),
-    "posterior.shape_fall": _of_overdispersed("number", "see shape_rise", optional=True),
+    "posterior.log_shape": _of_shape("K", "log alpha, or of the scale of the noise, at the nodes"),
+    "posterior.shape_from": _of_shape("one", "first point of its distribution function"),
+    "posterior.shape_to": _of_shape("one", "the last of these equally spaced ones"),
+    "posterior.shape_cumulative": _of_shape("L", "the values there"),
+    "posterior.shape_rise": _of_shape("number", "rates of its exponential tails"),
+    "posterior.shape_fall": _of_shape("number", "see shape_rise"),
+    "posterior.form": _of_continuous("K", "degrees of freedom of the noise at the nodes", optional=True),
+    "posterior.forms": _of_continuous("g", "degrees of freedom that are averaged over", optional=True),
+    "posterior.form_share": _of_continuous("g", "their posterior probabilities", optional=True),
     "posterior.cumulative": _of_one_penalty("L", "distribution function of log t2 at its points"),
     "posterior.rise": _of_one_penalty("number", "rate of its exponential tail below the points"),
     "posterior.fall": _of_one_penalty("number", "rate of that above them"),
@@ -346,8 +367,9 @@ def _groups(kind: str, names: Collection[str]) -> set[str]:
         yes_no = "trials" in family.in_r
         if start == "spike_slab_":
             return {f"latent_{method}", "yes_no_selection" if yes_no else "selection_of_counts"}
-        own = {"sites" if yes_no else "counts", "latent_bands" if start == "bayes_ridge_bands_" else "one_penalty"}
-        return own | {"overdispersed"} if family.shape else own
+        kind_of_response = "sites" if yes_no else "counts" if family.has_events else "continuous"
+        own = {kind_of_response, "latent_bands" if start == "bayes_ridge_bands_" else "one_penalty"}
+        return own | {"overdispersed"} if "dispersion" in family.in_r else own
     return gaussian.get(kind, {kind})
 
 

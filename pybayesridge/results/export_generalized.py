@@ -55,8 +55,8 @@ def _trials(results: GeneralizedRidgeResults | GeneralizedSpikeSlabResults) -> F
     return likelihood.successes + likelihood.failures
 
 
-def _dispersion_mean(results: GeneralizedRidgeResults) -> float | None:
-    """Posterior mean of a dispersion that is integrated out."""
+def _shape_mean(results: GeneralizedRidgeResults) -> float | None:
+    """Posterior mean of a further parameter, such as a dispersion, that is integrated out."""
     shape = results.sites_fit.shape
     return None if shape is None else float(shape.weight @ np.exp(shape.u))
 
@@ -75,7 +75,10 @@ OF_RIDGES: Mapping[str, Callable[[GeneralizedRidgeResults], Any]] = {
     "loo_probabilities": _while_rows_are_here("loo_probabilities"),
     "loo_means": _while_rows_are_here("loo_means"),
     "dispersion": lambda results: float(np.exp(results.sites_fit.likelihood.log_shape)),
-    "dispersion_mean": _dispersion_mean,
+    "dispersion_mean": _shape_mean,
+    "noise_scale": lambda results: float(np.exp(results.sites_fit.likelihood.log_shape)),
+    "noise_scale_mean": _shape_mean,
+    "noise_df": lambda results: float(results.sites_fit.likelihood.form),
 }
 """Values that ridges of some families have; a family says which (`Family.in_r`). A dispersion is as given, or the
 exponential of the posterior mean of its log."""

@@ -514,6 +514,7 @@ FACTS = (
         "Mean absolute error of predictions of each row from the others.",
         _attribute("loo_absolute_error"),
         json="loo_absolute_error",
+        r="loo_absolute_error",
     ),
     Fact(
         "log_marginal",

@@ -26,15 +26,13 @@ from pybayesridge.sites.gaussian import Gaussian
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.posterior import (
     LEFT_OUT,
+    MOST_OF_NODES,
     NEGLIGIBLE,
     Components,
     Functionals,
     SitesPosterior,
     to_user,
 )
-
-MOST_OF_NODES = 1 << 24
-"""Most numbers in the roots of the covariances of all nodes that are handed over as arrays, 128 MB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,8 +140,10 @@ class SitesFit:
         if not self.likelihood.has_mean:
             return self._fitted_medians()
         out, total = np.zeros(self.likelihood.n), 0.0
+        # All nodes where that costs nothing, as for the coefficients.
+        least = 0.0 if self.likelihood.link == "identity" else NEGLIGIBLE
         for node, weight in zip(self.nodes, self.weight.tolist(), strict=True):
-            if weight > NEGLIGIBLE:
+            if weight > least:
                 assert isinstance(node, Approximation)
                 out += weight * self.likelihood.mean_over(node.mean, node.variance)
                 total += weight

@@ -8,8 +8,9 @@ z_root, v right]``, and node i has
 
 root_i being the m rows of ``node_root`` from (i - 1) m + 1 on. These are linear predictors: probabilities are their
 logistic or normal distribution function, rates their exponentials. Their posterior means and covariance over all
-nodes, among them those whose weight is too small for quantiles, are ``center`` and ``covariance``. Of counts with a
-dispersion each node has its log as ``log_shape``.
+nodes, among them those whose weight is too small for quantiles, are ``center`` and ``covariance``. Of counts with
+a dispersion each node has its log as ``log_shape``; with Student-t noise that of its scale, and ``form``, its degrees
+of freedom, where they are averaged over.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ NEGLIGIBLE = 1e-7
 
 LEFT_OUT = 1e-5
 """Total weight of nodes that are left out where the others' joint law is handed over."""
+
+MOST_OF_NODES = 1 << 24
+"""Most numbers in the roots of the covariances of all nodes that are handed over as arrays, 128 MB."""
 
 NO_COVARIANCE = (
     "the coefficients have no posterior covariance: the columns separate the responses, and the tail of the "
@@ -152,9 +156,20 @@ class SitesPosterior:
         return replace(self, space=self.space.without_rows(), nodes=kept, weight=weight)
 
     def as_arrays(self) -> dict[str, Any]:
-        """Arrays from which the posterior is made again; they are defined at the head of this file."""
+        """Arrays from which the posterior is made again; they are defined at the head of this file.
+
+        Raises
+        ------
+        ValueError
+            If they are too large.
+        """
         space, design, keep = self.space, self.design, np.flatnonzero(self.weight > NEGLIGIBLE)
         unit = self._root_units()
+        if len({self.nodes[i].form for i in keep}) > 1 and keep.size * unit.size**2 > MOST_OF_NODES:
+            raise ValueError(
+                f"the joint posterior of {unit.size:,} coefficients at {keep.size:,} penalties, scales and degrees "
+                "of freedom of the noise is too large for R: give 'df', or use fewer columns"
+            )
         parts = [self._mean_and_root(i) for i in keep.tolist()]
         right = space.spectrum.with_right(design).right
         right = np.zeros((design.p, 0)) if right is None else right

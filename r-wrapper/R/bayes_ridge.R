@@ -59,6 +59,15 @@
 #' \eqn{c = \log(1 + 1/m + \alpha)}. The dispersion \eqn{\alpha} is integrated out, its prior being such that \eqn{1 / (1 + \alpha)} is
 #' Beta(1/2, 1/2); [hyperparameters()] returns its posterior. The family object `MASS::negative.binomial(theta)` fixes it at `1 / theta`.
 #'
+#' `family = "student-t"` is for continuous responses with outliers: the noise has a t distribution with the scale \eqn{\sigma} and
+#' `df` degrees of freedom,
+#'
+#' \deqn{y \sim t_{df}(Z g + X b, \sigma), \quad b \sim N(0, \tau^2 I), \quad p(\sigma^2) \propto 1/\sigma^2,}
+#'
+#' with the same prior of \eqn{\tau^2}, where \eqn{c = \sigma^2}. The scale is integrated out. If `df` is not given, the degrees of
+#' freedom are averaged over: 2, 3, 4, 6, 10, 20 and `Inf`, which is normal noise, are equally probable a priori.
+#' [hyperparameters()] returns the posterior of both. The methods are `"ep"` and `"laplace"`, and weights are frequency weights.
+#'
 #' The model is fitted by Python, see [install_pybayesridge()]. The fit is a list of plain R values, and its methods
 #' (see [pybayesridge-methods]) do not require Python. It keeps its model frame, or `x` and `y`, if they are small; see
 #' `model`. Each fit has the fitted values and the residuals, whose sum is the response. The elements `bse`, `fitted.values`,
@@ -99,7 +108,7 @@
 #' @param method `"exact"` (the default), `"em"`, `"loocv"`, `"gcv"` or `"fixed"`, with several penalties also `"reml"`; with other families `"ep"` (the
 #'   default), `"laplace"`, `"em"`, `"loocv"` or `"fixed"`. See the details.
 #' @param family `gaussian()`, `binomial()`, `binomial("probit")`, `poisson()`, `MASS::negative.binomial(theta)`, or a name: `"gaussian"`,
-#'   `"binomial"`, `"poisson"`, `"negative-binomial"`.
+#'   `"binomial"`, `"poisson"`, `"negative-binomial"`, `"student-t"`.
 #' @param x,y Instead of a formula: a numeric matrix (or data frame) of columns, and a vector or matrix of targets. A
 #'   constant column of `x` serves as the intercept. `bayes_ridge()` keeps sparse matrices of the package 'Matrix'
 #'   sparse; `spike_slab()` converts them to dense matrices.
@@ -132,11 +141,13 @@
 #'   The results agree.
 #' @param solver For other families than `gaussian()` and `"em"`, `"loocv"` and `"fixed"`: how the posterior of the coefficients is
 #'   approximated.
-#' @param flat_in For other families than `gaussian()`: units in which the unpenalised coefficients have a flat prior. `"latent"`
+#' @param flat_in For other families than `gaussian()` and `"student-t"`: units in which the unpenalised coefficients have a flat prior. `"latent"`
 #'   (recommended): the standard deviation of the latent response, which gives a proper posterior also if the columns
 #'   separate the responses. `"link"`: the scale of the link.
 #' @param exposure Of counts: a positive number for each row, in proportion to which counts are expected; evaluated in
 #'   `data` as `weights` are.
+#' @param df For `family = "student-t"`: the degrees of freedom of the noise, above 1 and at most 1000, or `Inf`. By default they are
+#'   averaged over.
 #' @param contrasts A list as in [stats::lm()].
 #' @param model Whether to keep the model frame (or `x` and `y`) with the fit, for methods that use the rows of the fit:
 #'   `predict(interval = )`, `augment()`, `model.matrix()`, `simulate()`, `report()`. `NULL` keeps at most a million
@@ -173,6 +184,9 @@
 #'       of the counts, and the share of the deviance that these predictions explain}
 #'     \item{dispersion, dispersion_mean}{for `family = "negative-binomial"`: \eqn{\alpha} as it was given, or the exponential of the
 #'       posterior mean of its logarithm, and its posterior mean}
+#'     \item{noise_scale, noise_scale_mean, noise_df, loo_means, loo_absolute_error}{for `family = "student-t"`: the exponential of the
+#'       posterior mean of \eqn{\log \sigma}, the posterior mean of \eqn{\sigma}, the degrees of freedom (as given or the most
+#'       probable), the response of each row predicted from the other rows, and the mean absolute error of these predictions}
 #'     \item{posterior}{the representation of the posterior that intervals and predictions use}
 #'   }
 #' @references Tew, Boley and Schmidt (2023). Bayes beats Cross Validation: Fast and Accurate Ridge Regression via
@@ -202,7 +216,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
                         x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, bands = NULL, standardize = TRUE,
                         prior = "r2", sigma2 = NULL, tol = 1e-8, maxiter = 10000, grid = NULL, lam = NULL,
                         dof = c("nu", "paper"), parameterization = c("tau2", "tau"), accelerate = TRUE,
-                        solver = c("ep", "laplace"), flat_in = c("latent", "link"), exposure = NULL,
+                        solver = c("ep", "laplace"), flat_in = c("latent", "link"), exposure = NULL, df = NULL,
                         contrasts = NULL, model = NULL, disp = FALSE, ...) {
   refuse_dots("bayes_ridge", ...)
   call <- match.call()
@@ -247,8 +261,9 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   own <- if (!gaussian) {
     list(
       model = list(
-        family = family$name, link = family$link, dispersion = family$dispersion, flat_in = match.arg(flat_in), trials = input$trials, levels = input$levels,
-        exposure = input$exposure
+        family = family$name, link = if (family$link != "identity") family$link, dispersion = family$dispersion,
+        flat_in = if (family$name %in% taken_by$flat_in) match.arg(flat_in), trials = input$trials, levels = input$levels,
+        exposure = input$exposure, df = check_number(df, "df")
       ),
       fit = list(solver = match.arg(solver))
     )

@@ -145,7 +145,7 @@ check_exponentiate <- function(object, exponentiate) {
   if (check_flag(exponentiate, "exponentiate") && (noise || !family_of(object)$has_ratio(object))) {
     stop(
       "'exponentiate' must be FALSE: ",
-      if (!noise) {
+      if (identical(object$link, "probit")) {
         "coefficients of the probit link are not log odds ratios"
       } else {
         "the coefficients are on the scale of the response"

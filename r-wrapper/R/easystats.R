@@ -54,6 +54,7 @@ model_info.pybayesridge_fit <- function(x, verbose = TRUE, ...) {
   out <- NextMethod()
   out$is_bayesian <- TRUE
   if (!is.null(x$trials)) out$is_bernoulli <- all(x$trials == 1)
+  if (identical(x$link, "identity")) out$is_linear <- TRUE
   out
 }
 

@@ -53,7 +53,7 @@ emm_basis.pybayesridge_fit <- function(object, trms, xlev, grid, ndraws = 4000, 
   x <- columns_at(object, trms, frame, groups = FALSE)$x
   targets <- length(object$targets)
   misc <- list()
-  if (!family_of(object)$noise) {
+  if (!is.null(family_of(object)$moments)) {
     misc <- list(tran = object$link, inv.lbl = family_of(object)$unit)
   } else if (targets > 1L) {
     misc <- list(ylevs = list(rep.meas = object$targets))

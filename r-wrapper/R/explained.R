@@ -88,5 +88,5 @@ explained_in_rows <- function(object, size, env, penalized = FALSE) {
   if (penalized) x[, object$posterior$z_at] <- 0
   share <- lapply(chunks(size, elements / nrow(x)), function(at) colSums((x %*% t(draws$coefficients[at, , drop = FALSE]))^2))
   explained <- unlist(share)
-  explained / (explained + draws$sigma2 %||% family_of(object)$latent(object, draws$hyper$alpha))
+  explained / (explained + draws$sigma2 %||% family_of(object)$latent(object, draws$hyper[[family_of(object)$shape[["name"]] %||% "none"]]))
 }

@@ -11,15 +11,16 @@
 #   responses  those of the fit as Python takes them (n x q)
 #   pictures   that only it has
 #   left_out   log densities of rows predicted from the others
-# and, of families whose mean is not the linear predictor,
-#   moments    of means of responses at functionals: `fit` and `se.fit`
+# and, of families whose responses have no noise variance,
+#   moments    of means of responses at functionals: `fit` and `se.fit`; none where the mean is the linear predictor
 #   medians    whether these are medians and half the distance of quantiles, where means may be infinite
 #   sizes      of rows in residuals
-#   draw       responses at means, of rows of some extent, given any dispersion alpha
+#   draw       responses at means, of rows of some extent, given `own`, a draw of further parameters (NULL without)
 #   ratio_name what exponentials of coefficients are called
 #   has_ratio  whether the link is such that they mean something
 #   unit       what emmeans calls means
-#   latent     variance of the latent noise, given any alpha
+#   latent     variance of the latent noise, given any further parameter
+#   shape      of families with a further parameter: what it is called, and the element with its posterior mean
 #   within     log of the mean likelihood of rows over components, and the `constant` that it lacks
 families <- list(
   gaussian = list(
@@ -56,7 +57,7 @@ families <- list(
     left_out = function(fit, target, env) generalized_left_out(fit, env),
     moments = function(f, fit, se.fit) probability_moments(f, fit$posterior, fit$link, se.fit),
     sizes = function(fit) fit$trials * (fit$weights %||% 1),
-    draw = function(mean, extent, fit, alpha) {
+    draw = function(mean, extent, fit, own) {
       drawn <- stats::rbinom(length(mean), extent %||% 1, mean)
       if (is.null(fit$levels)) drawn else factor(drawn, 0:1, unlist(fit$levels))
     },
@@ -85,7 +86,7 @@ families <- list(
     moments = function(f, fit, se.fit) rate_moments(f, fit$posterior, se.fit),
     medians = TRUE,
     sizes = function(fit) fit$weights %||% 1,
-    draw = function(mean, extent, fit, alpha) stats::rpois(length(mean), pmin(mean, most_drawn)),
+    draw = function(mean, extent, fit, own) stats::rpois(length(mean), pmin(mean, most_drawn)),
     ratio_name = "rate_ratio",
     has_ratio = function(fit) TRUE,
     unit = "rate",
@@ -101,7 +102,8 @@ families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
   object = function(fit) negative_binomial_object(fit$dispersion),
   title = function(fit) ", negative binomial family, log link",
   response = function(y, name) counts_response(y, name, "\"negative-binomial\""),
-  draw = function(mean, extent, fit, alpha) draw_overdispersed(mean, alpha %||% fit$dispersion),
+  draw = function(mean, extent, fit, own) draw_overdispersed(mean, own$alpha %||% fit$dispersion),
+  shape = c(name = "alpha", mean = "dispersion_mean"),
   latent = function(fit, alpha) latent_of_overdispersed(fit, alpha %||% fit$dispersion),
   within = function(each, y, fit, rows) {
     exposure <- if (is.null(fit$exposure)) 1 else fit$exposure[rows]
@@ -109,6 +111,29 @@ families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
   },
   constant = function(y, fit) numeric(length(y))
 ))
+families[["student-t"]] <- list(
+  links = "identity",
+  object = function(fit) student_object(fit$noise_scale, fit$noise_df),
+  noise = FALSE,
+  title = function(fit) ", Student-t noise",
+  response = function(y, name) one_response(y, name, "\"student-t\""),
+  types = c("response", "link"),
+  mean = function(eta, fit) eta,
+  interval = function(interval) {
+    check_mean_interval(interval, "intervals of new responses are quantiles of simulate()", "expected response")
+  },
+  observed = function(values, fit) as.double(values),
+  responses = function(fit) fit_responses(fit),
+  pictures = NULL,
+  left_out = function(fit, target, env) generalized_left_out(fit, env),
+  sizes = function(fit) fit$weights %||% 1,
+  draw = function(mean, extent, fit, own) mean + own$sigma * stats::rt(length(mean), own$df %||% fit$noise_df),
+  shape = c(name = "sigma", mean = "noise_scale_mean"),
+  has_ratio = function(fit) FALSE,
+  latent = function(fit, shape) shape^2,
+  within = function(each, y, fit, rows) log_mean_of(log_means_of_student(each$where, each$scale2, y, scale_of_nodes(fit)), each),
+  constant = function(y, fit) numeric(length(y))
+)
 
 family_of <- function(object) families[[.subset2(object, "distribution") %||% "gaussian"]]
 
@@ -143,8 +168,8 @@ either <- function(words) {
 # Arguments of bayes_ridge() and spike_slab() that only some families take.
 taken_by <- list(
   sigma2 = "gaussian", dof = "gaussian", accelerate = "gaussian", noise_var = "gaussian", damping = "gaussian",
-  hyper = "gaussian", start = "gaussian", solver = setdiff(names(families), "gaussian"), flat_in = setdiff(names(families), "gaussian"),
-  exposure = c("poisson", "negative-binomial")
+  hyper = "gaussian", start = "gaussian", solver = setdiff(names(families), "gaussian"),
+  flat_in = setdiff(names(families), c("gaussian", "student-t")), exposure = c("poisson", "negative-binomial"), df = "student-t"
 )
 
 # How a family is written.
@@ -164,7 +189,8 @@ methods_of_family <- list(
   gaussian = c("exact", "em", "loocv", "gcv", "fixed", "reml"),
   binomial = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
   poisson = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
-  `negative-binomial` = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv")
+  `negative-binomial` = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
+  `student-t` = c("ep", "laplace", "exact", "gcv", "em", "loocv", "fixed")
 )
 
 # Families that several penalties are for.

@@ -6,7 +6,7 @@ generalized_values <- function(value, one) {
   plain_numbers <- c("trials", "exposure", "loo_probabilities", "loo_means", "loo_log_density", "penalty_means", "dispersion", "dispersion_mean")
   names <- c(
     "link", "event", "parameterization", "solver", "n_trials", "n_events", "latent_variance", "loo_log_score", "loo_brier",
-    "loo_auc", "loo_deviance"
+    "loo_auc", "loo_deviance", "loo_absolute_error", "noise_scale", "noise_scale_mean", "noise_df"
   )
   c(
     value[intersect(names, names(value))],
@@ -175,7 +175,15 @@ deviance.pybayesridge_generalized <- function(object, ...) {
 #' @export
 sigma.pybayesridge_generalized <- function(object, use.fallback = TRUE, ...) {
   refuse_dots("sigma", ...)
-  stop("sigma() is not defined for a ", object$distribution, " fit: its responses have no noise variance", call. = FALSE)
+  stop(
+    "sigma() is not defined for a ", object$distribution, " fit: ",
+    if (object$distribution == "student-t") {
+      "hyperparameters() returns the scale and the degrees of freedom of its noise"
+    } else {
+      "its responses have no noise variance"
+    },
+    call. = FALSE
+  )
 }
 
 #' @rdname posterior_sample
@@ -201,7 +209,7 @@ simulate.pybayesridge_generalized <- function(object, nsim = 1, seed = NULL, new
   means <- on_scale(object, eta, "response", exposure)
   out <- lapply(seq_len(nsim), function(i) {
     known <- which(!is.na(means[, i]))
-    family_of(object)$draw(means[known, i], trials[known], object, drawn$hyper$alpha[i])[match(seq_len(nrow(x)), known)]
+    family_of(object)$draw(means[known, i], trials[known], object, drawn$hyper[i, , drop = FALSE])[match(seq_len(nrow(x)), known)]
   })
   names(out) <- paste0("sim_", seq_len(nsim))
   labels <- rownames(rows$x)

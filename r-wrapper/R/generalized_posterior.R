@@ -8,11 +8,12 @@ generalized_rows <- function(object, x, type, probabilities, se.fit, exposure = 
   split <- split_rows(object, x)
   f <- c(functionals(post, split$x, split$z), if (!is.null(unseen)) list(unseen = unseen))
   out <- list()
-  if (type == "link") {
+  moments <- family_of(object)$moments
+  if (type == "link" || is.null(moments)) {
     out$fit <- if (!isFALSE(post$has_mean)) linear_predictor(object, x, 1L) else functional_quantiles(f, post, 1L, 0.5)[, 1L]
     if (se.fit) out$se.fit <- functional_sd(f, post, 1L)
   } else {
-    out <- family_of(object)$moments(f, object, se.fit)
+    out <- moments(f, object, se.fit)
   }
   if (!is.null(probabilities)) {
     limits <- functional_quantiles(f, post, 1L, probabilities)
@@ -157,13 +158,24 @@ generalized_hyperparameters <- function(object, level) {
   quantiles <- rbind(exp(post$log_unit - points)[c(1L, 3L, 2L)], exp(points - post$log_unit), df)
   table <- data.frame(object$penalty_means, quantiles)
   dimnames(table) <- list(c("lambda", "tau2", "df_model"), c("mean", "median", "lower", "upper"))
-  if (is.null(.subset2(object, "dispersion_mean"))) {
+  shape <- family_of(object)$shape
+  if (is.null(shape) || is.null(.subset2(object, shape[["mean"]]))) {
     return(table)
   }
-  alpha <- quantiles_with_tails(
+  own <- quantiles_with_tails(
     post$shape_from, post$shape_to, post$shape_cumulative, post$shape_rise, post$shape_fall, c(0.5, tails(level))
   )
-  rbind(table, alpha = c(object$dispersion_mean, exp(alpha)))
+  table[shape[["name"]], ] <- c(object[[shape[["mean"]]]], exp(own))
+  if (!is.null(post[["forms"]])) table["df", ] <- moments_of_values(post$forms, post$form_share, c(0.5, tails(level)))
+  table
+}
+
+# Mean and quantiles of one of several values with probabilities, of which the mean may be infinite.
+moments_of_values <- function(values, share, probabilities) {
+  likely <- share > 0
+  order <- order(values)
+  at <- findInterval(probabilities, cumsum(share[order])[-length(share)], left.open = TRUE)
+  c(sum(share[likely] * values[likely]), values[order][at + 1L])
 }
 
 # Quantiles of a distribution function at equally spaced points: by interpolation, and beyond these by exponential tails.
@@ -187,7 +199,7 @@ latent_share <- function(object, size) {
   post <- object$posterior
   drawn <- drawn_components(post, 1L, size)
   theta <- drawn_coordinates(post, drawn, size, "gaussian")
-  alpha <- if (!is.null(post[["log_shape"]])) exp(post$log_shape[drawn$node])
+  shape <- if (!is.null(post[["log_shape"]])) exp(post$log_shape[drawn$node])
   explained <- drop(theta[, length(post$z_at) + seq_along(post$s), drop = FALSE]^2 %*% post$s^2)
-  explained / (explained + object$nobs * family_of(object)$latent(object, alpha))
+  explained / (explained + object$nobs * family_of(object)$latent(object, shape))
 }

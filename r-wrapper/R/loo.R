@@ -21,7 +21,8 @@
 #'   if the other rows do not determine the prediction of a row, or if without it the approximation by expectation propagation is
 #'   no distribution.
 #'
-#'   With `family = binomial()` and `poisson()` the scores are logarithms of probabilities, of all trials of a row together. They are as
+#'   With `family = binomial()` and `poisson()` the scores are logarithms of probabilities, of all trials of a row together. With other
+#'   families than `gaussian()` they are as
 #'   approximate as the fit, except for [spike_slab()] by `method = "exact"`. Weights must be whole numbers: a row of weight w
 #'   counts as w rows, of each of which one is left out.
 #'

@@ -265,9 +265,9 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' predictive distribution, which includes the uncertainty of the coefficients. Neither requires Python.
 #'
 #' @details For [bayes_ridge()] the draws are independent draws from the exact joint posterior described by `confint()`
-#'   and `vcov()` (conditional on the penalty for methods that fix it). For binomial and Poisson fits they are from its approximation,
+#'   and `vcov()` (conditional on the penalty for methods that fix it). For other families than `gaussian()` they are from its approximation,
 #'   and `simulate()` draws yes/no responses (a factor if the response was one), or numbers of events among the trials of
-#'   each row (for `newdata` of one trial), or counts for the exposure of each row (for `newdata` that of an offset in the formula, or 1).
+#'   each row (for `newdata` of one trial), responses with Student-t noise, or counts for the exposure of each row (for `newdata` that of an offset in the formula, or 1).
 #'
 #' For [spike_slab()] with `method = "exact"` the draws are independent draws from the joint posterior: a set of columns
 #'   and hyperparameters among those kept by the fit, the noise variance, and the coefficients. The coefficients of
@@ -292,7 +292,8 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' @param object A fit.
 #' @param n,nsim Number of draws.
 #' @param target Name or position of a target, if there are several.
-#' @param hyper Whether to add the corresponding draws of the hyperparameters that the fit has: `tau2` and `sigma2`, for
+#' @param hyper Whether to add the corresponding draws of the hyperparameters that the fit has: `tau2` and `sigma2`, or a dispersion
+#'   `alpha`, or the scale `sigma` and `df` of Student-t noise; for
 #'   [spike_slab()] `sigma2` (its `noise_var`) and with `method = "exact"` also `slab_var` and `prior_inclusion`.
 #' @param kind For [spike_slab()] by expectation propagation: `"spike_slab"` or `"gaussian"`; see the details.
 #' @param seed `NULL`, or a number for [set.seed()], as in [stats::simulate()]; the random number generator of the

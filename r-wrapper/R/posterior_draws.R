@@ -23,7 +23,8 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
     drawn$tau2 <- NULL
     drawn_variances(object, target, drawn$parts$keep[drawn$node])
   } else if (!is.null(post[["log_shape"]])) {
-    data.frame(alpha = exp(post$log_shape[drawn$node]))
+    out_of <- stats::setNames(data.frame(exp(post$log_shape[drawn$node])), family_of(object)$shape[["name"]])
+    if (!is.null(post[["form"]])) cbind(out_of, df = post$form[drawn$node]) else out_of
   }
   list(coefficients = out, sigma2 = sigma2, tau2 = drawn$tau2, hyper = hyper)
 }

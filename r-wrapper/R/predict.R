@@ -14,7 +14,7 @@
 #' @param weights Precision weights of the new observations for `"prediction"`, in the units of the weights of the fit.
 #'   The default is the weights of the fit for its own rows and their mean for new data.
 #' @param na.action Treatment of missing values in `newdata`; by default the prediction is `NA`.
-#' @param type `"response"`; for binomial and Poisson fits also `"link"`, the linear predictor, for counts with the log of the exposure.
+#' @param type `"response"`; for other families than `gaussian()` also `"link"`, the linear predictor, for counts with the log of the exposure.
 #'   In contrast to [stats::predict.glm()] the default is the response. Predictions of terms are not available.
 #' @param exposure Of counts, for new data: a number, one for each row, or the name of a variable of `newdata`. 1 by default,
 #'   so that predictions are rates. An offset in the formula, which is evaluated in `newdata`, leaves no room for this argument.
@@ -31,7 +31,7 @@
 #'   otherwise the data named in its call are used, and an error is raised if they are not found.
 #'
 #'   The interval of a probability is that of the linear predictor, transformed. A new yes/no response has no interval:
-#'   `interval = "prediction"` is an error for binomial fits, and for Poisson fits, whose new counts `simulate()` draws. Expected counts
+#'   `interval = "prediction"` is an error for binomial fits, and for counts and responses with Student-t noise, of which `simulate()` draws new ones. Expected counts
 #'   are medians since the tail of the posterior of the penalty can rule a mean out; their `se.fit` is half the distance of the
 #'   quantiles at 16 % and 84 %.
 #' @return A vector; with an interval a matrix with columns `fit`, `lwr` and `upr`. With several targets a matrix with

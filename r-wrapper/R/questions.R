@@ -175,7 +175,11 @@ pit <- function(object, target = NULL, ...) {
   if (!family_of(object)$noise) {
     stop(
       "pit() is for family = gaussian(): ",
-      if (object$distribution == "binomial") "plot(which = \"calibration\") checks yes/no responses" else "ppc() checks counts",
+      switch(object$distribution,
+        binomial = "plot(which = \"calibration\") checks yes/no responses",
+        `student-t` = "ppc() checks responses with Student-t noise",
+        "ppc() checks counts"
+      ),
       call. = FALSE
     )
   }

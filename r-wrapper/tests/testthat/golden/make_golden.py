@@ -69,6 +69,10 @@ def cases():
             ),
             {},
         ),
+        "student": (
+            BayesRidge(y + 8.0 * (np.arange(12) == 5), x, family="student-t", df=3.0, weights=np.tile([1.0, 2.0], 6)),
+            {"method": "laplace"},
+        ),
         "poisson_wide": (BayesRidge(successes[:8], wide, family="poisson", standardize=False), {"method": "laplace"}),
         "ridge_exact": (BayesRidge(y, x), {}),
         "ridge_em": (BayesRidge(y, x, weights=weights, unpenalized=[2]), {"method": "em"}),
