@@ -46,7 +46,7 @@ class BetaBinomialFamily(BinomialFamily):
     statsmodels: ClassVar[str] = ""
     shape: ClassVar[str] = "alpha"
     lanes: ClassVar[tuple[str, ...]] = ("sites", "banded_sites")
-    in_r: ClassVar[tuple[str, ...]] = ()
+    in_r: ClassVar[tuple[str, ...]] = (*BinomialFamily.in_r, "dispersion", "dispersion_mean")
     has_classes: ClassVar[bool] = False
     scores: ClassVar[tuple[Score, ...]] = (
         Score("log_score", "log score", "larger", log_score),

@@ -57,7 +57,12 @@
 #'
 #' `family = "negative-binomial"` is the same for counts that vary more: their variance is \eqn{\mu + \alpha \mu^2}, and
 #' \eqn{c = \log(1 + 1/m + \alpha)}. The dispersion \eqn{\alpha} is integrated out, its prior being such that \eqn{1 / (1 + \alpha)} is
-#' Beta(1/2, 1/2); [hyperparameters()] returns its posterior. The family object `MASS::negative.binomial(theta)` fixes it at `1 / theta`.
+#' Beta(1/2, 1/2); [hyperparameters()] returns its posterior. The family object `MASS::negative.binomial(theta)` fixes it at `1 / theta`, as `dispersion` does.
+#'
+#' `family = "beta-binomial"` is for successes among trials, `cbind(successes, failures)`, that vary more than binomial counts: the
+#' probability of a row is a beta variable, whose mean is \eqn{F(Z g + X b)} with the logistic \eqn{F}, and two trials of a row have
+#' the correlation \eqn{\rho = \alpha / (1 + \alpha)}. The dispersion \eqn{\alpha} is integrated out, \eqn{\rho} being Beta(1/2, 1/2) a
+#' priori, unless `dispersion` gives it. With many rows of many trials `method = "laplace"` is much faster.
 #'
 #' `family = "student-t"` is for continuous responses with outliers: the noise has a t distribution with the scale \eqn{\sigma} and
 #' `df` degrees of freedom,
@@ -108,7 +113,7 @@
 #' @param method `"exact"` (the default), `"em"`, `"loocv"`, `"gcv"` or `"fixed"`, with several penalties also `"reml"`; with other families `"ep"` (the
 #'   default), `"laplace"`, `"em"`, `"loocv"` or `"fixed"`. See the details.
 #' @param family `gaussian()`, `binomial()`, `binomial("probit")`, `poisson()`, `MASS::negative.binomial(theta)`, or a name: `"gaussian"`,
-#'   `"binomial"`, `"poisson"`, `"negative-binomial"`, `"student-t"`.
+#'   `"binomial"`, `"poisson"`, `"negative-binomial"`, `"beta-binomial"`, `"student-t"`.
 #' @param x,y Instead of a formula: a numeric matrix (or data frame) of columns, and a vector or matrix of targets. A
 #'   constant column of `x` serves as the intercept. `bayes_ridge()` keeps sparse matrices of the package 'Matrix'
 #'   sparse; `spike_slab()` converts them to dense matrices.
@@ -148,6 +153,8 @@
 #'   `data` as `weights` are.
 #' @param df For `family = "student-t"`: the degrees of freedom of the noise, above 1 and at most 1000, or `Inf`. By default they are
 #'   averaged over.
+#' @param dispersion For `family = "negative-binomial"` and `"beta-binomial"`: \eqn{\alpha}, if it is known. By default it is integrated
+#'   out.
 #' @param contrasts A list as in [stats::lm()].
 #' @param model Whether to keep the model frame (or `x` and `y`) with the fit, for methods that use the rows of the fit:
 #'   `predict(interval = )`, `augment()`, `model.matrix()`, `simulate()`, `report()`. `NULL` keeps at most a million
@@ -174,15 +181,15 @@
 #'     \item{loo_mse, grid, grid_scores}{cross-validation, for `"loocv"` and `"gcv"`}
 #'     \item{bands, components}{with several penalties: names of the bands, and the laws of their variances, see
 #'       [variance_components()]; `lambda_` and `tau2` are absent}
-#'     \item{event, link, n_trials, n_events}{for `family = binomial()`: the event whose probability is modelled, the link,
+#'     \item{event, link, n_trials, n_events}{for `family = binomial()` and `"beta-binomial"`: the event whose probability is modelled, the link,
 #'       and the numbers of trials and events}
-#'     \item{loo_probabilities, loo_log_score, loo_brier, loo_auc}{for `family = binomial()`: probability of the event at
+#'     \item{loo_probabilities, loo_log_score, loo_brier, loo_auc}{for `family = binomial()` and `"beta-binomial"`: probability of the event at
 #'       each row predicted from the other rows, the mean log probability of the outcomes, the Brier score and the area
 #'       under the ROC curve}
 #'     \item{link, exposure, n_events, loo_means, loo_log_score, loo_deviance}{for counts: the link, the exposures if
 #'       there are any, the sum of the counts, the expected count of each row predicted from the other rows, the mean log probability
 #'       of the counts, and the share of the deviance that these predictions explain}
-#'     \item{dispersion, dispersion_mean}{for `family = "negative-binomial"`: \eqn{\alpha} as it was given, or the exponential of the
+#'     \item{dispersion, dispersion_mean}{for `family = "negative-binomial"` and `"beta-binomial"`: \eqn{\alpha} as it was given, or the exponential of the
 #'       posterior mean of its logarithm, and its posterior mean}
 #'     \item{noise_scale, noise_scale_mean, noise_df, loo_means, loo_absolute_error}{for `family = "student-t"`: the exponential of the
 #'       posterior mean of \eqn{\log \sigma}, the posterior mean of \eqn{\sigma}, the degrees of freedom (as given or the most
@@ -216,7 +223,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
                         x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, bands = NULL, standardize = TRUE,
                         prior = "r2", sigma2 = NULL, tol = 1e-8, maxiter = 10000, grid = NULL, lam = NULL,
                         dof = c("nu", "paper"), parameterization = c("tau2", "tau"), accelerate = TRUE,
-                        solver = c("ep", "laplace"), flat_in = c("latent", "link"), exposure = NULL, df = NULL,
+                        solver = c("ep", "laplace"), flat_in = c("latent", "link"), exposure = NULL, df = NULL, dispersion = NULL,
                         contrasts = NULL, model = NULL, disp = FALSE, ...) {
   refuse_dots("bayes_ridge", ...)
   call <- match.call()
@@ -261,7 +268,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   own <- if (!gaussian) {
     list(
       model = list(
-        family = family$name, link = if (family$link != "identity") family$link, dispersion = family$dispersion,
+        family = family$name, link = if (family$link != "identity") family$link, dispersion = dispersion_of(family, dispersion),
         flat_in = if (family$name %in% taken_by$flat_in) match.arg(flat_in), trials = input$trials, levels = input$levels,
         exposure = input$exposure, df = check_number(df, "df")
       ),

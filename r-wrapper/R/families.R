@@ -15,6 +15,7 @@
 #   moments    of means of responses at functionals: `fit` and `se.fit`; none where the mean is the linear predictor
 #   medians    whether these are medians and half the distance of quantiles, where means may be infinite
 #   sizes      of rows in residuals
+#   inflation  of the variances of rows of several trials, if there is one
 #   draw       responses at means, of rows of some extent, given `own`, a draw of further parameters (NULL without)
 #   ratio_name what exponentials of coefficients are called
 #   has_ratio  whether the link is such that they mean something
@@ -111,6 +112,18 @@ families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
   },
   constant = function(y, fit) numeric(length(y))
 ))
+families[["beta-binomial"]] <- utils::modifyList(families$binomial, list(
+  links = "logit",
+  object = function(fit) beta_binomial_object(fit$dispersion),
+  title = function(fit) ", beta-binomial family, logit link",
+  response = function(y, name) beta_binomial_response(y, name),
+  draw = function(mean, extent, fit, own) draw_shares(mean, extent %||% 1, own$alpha %||% fit$dispersion),
+  shape = c(name = "alpha", mean = "dispersion_mean"),
+  inflation = function(fit) 1 + (fit$trials - 1) * fit$dispersion / (1 + fit$dispersion),
+  within = function(each, y, fit, rows) {
+    log_mean_of(log_means_of_shares(each$where, each$scale2, y, fit$trials[rows] - y, alpha_of_nodes(fit)), each)
+  }
+))
 families[["student-t"]] <- list(
   links = "identity",
   object = function(fit) student_object(fit$noise_scale, fit$noise_df),
@@ -169,7 +182,8 @@ either <- function(words) {
 taken_by <- list(
   sigma2 = "gaussian", dof = "gaussian", accelerate = "gaussian", noise_var = "gaussian", damping = "gaussian",
   hyper = "gaussian", start = "gaussian", solver = setdiff(names(families), "gaussian"),
-  flat_in = setdiff(names(families), c("gaussian", "student-t")), exposure = c("poisson", "negative-binomial"), df = "student-t"
+  flat_in = setdiff(names(families), c("gaussian", "student-t")), exposure = c("poisson", "negative-binomial"), df = "student-t",
+  dispersion = c("negative-binomial", "beta-binomial")
 )
 
 # How a family is written.
@@ -190,6 +204,7 @@ methods_of_family <- list(
   binomial = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
   poisson = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
   `negative-binomial` = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
+  `beta-binomial` = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
   `student-t` = c("ep", "laplace", "exact", "gcv", "em", "loocv", "fixed")
 )
 

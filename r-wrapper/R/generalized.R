@@ -27,7 +27,7 @@ generalized_values <- function(value, one) {
 #' Exponentials of the coefficients with credible intervals: of a binomial fit with the logit link odds ratios, of counts
 #' rate ratios. Python is not required.
 #'
-#' @param object A fit of [bayes_ridge()] or [spike_slab()] with `family = binomial()`, for `rate_ratios()` with
+#' @param object A fit of [bayes_ridge()] or [spike_slab()] with `family = binomial()` or `"beta-binomial"`, for `rate_ratios()` with
 #'   `family = poisson()` or `"negative-binomial"`, or a pooled fit of such ([fit_imputed()]).
 #' @param level Probability of the credible intervals.
 #' @param parm Names or positions of coefficients; by default all.
@@ -155,11 +155,14 @@ residuals.pybayesridge_generalized <- function(object, type = c("response", "dev
   check_rows(object)
   family <- stats::family(object)
   mean <- object$fitted.values
-  size <- rep(family_of(object)$sizes(object), length.out = length(mean))
+  own <- family_of(object)
+  copies <- object$weights %||% rep(1, length(mean))
+  size <- rep(own$sizes(object), length.out = length(mean))
+  spread <- family$variance(mean) * if (is.null(own$inflation)) 1 else own$inflation(object)
   out <- switch(type,
     response = object$residuals,
-    deviance = sign(object$residuals) * sqrt(pmax(family$dev.resids(mean + object$residuals, mean, size), 0)),
-    pearson = object$residuals * sqrt(size / family$variance(mean))
+    deviance = sign(object$residuals) * sqrt(pmax(copies * family$dev.resids(mean + object$residuals, mean, size / copies), 0)),
+    pearson = object$residuals * sqrt(size / spread)
   )
   stats::naresid(object$na.action, out)
 }

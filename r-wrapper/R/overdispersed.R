@@ -12,6 +12,14 @@ given_dispersion <- function(family) {
   1 / theta
 }
 
+# alpha as it is given: by the family object, or as a number.
+dispersion_of <- function(family, dispersion) {
+  if (!is.null(family$dispersion) && !is.null(dispersion)) {
+    stop("give the dispersion once: by theta of the family, or as 'dispersion', which is 1 / theta", call. = FALSE)
+  }
+  family$dispersion %||% check_number(dispersion, "dispersion")
+}
+
 # The family as of stats::family().
 negative_binomial_object <- function(alpha) {
   out <- stats::poisson()

@@ -176,7 +176,8 @@ pit <- function(object, target = NULL, ...) {
     stop(
       "pit() is for family = gaussian(): ",
       switch(object$distribution,
-        binomial = "plot(which = \"calibration\") checks yes/no responses",
+        binomial = ,
+        `beta-binomial` = "plot(which = \"calibration\") checks yes/no responses",
         `student-t` = "ppc() checks responses with Student-t noise",
         "ppc() checks counts"
       ),

@@ -69,6 +69,17 @@ def cases():
             ),
             {},
         ),
+        "beta_binomial": (
+            BayesRidge(
+                successes,
+                x,
+                family="beta-binomial",
+                trials=trials + 3.0,
+                dispersion=0.2,
+                weights=np.tile([1.0, 2.0], 6),
+            ),
+            {"method": "laplace"},
+        ),
         "student": (
             BayesRidge(y + 8.0 * (np.arange(12) == 5), x, family="student-t", df=3.0, weights=np.tile([1.0, 2.0], 6)),
             {"method": "laplace"},
