@@ -41,7 +41,7 @@ from pybayesridge.report.parts import Origin
 from pybayesridge.results import portable
 from pybayesridge.results.export import export, flat_findings, over
 
-PROTOCOL = 15
+PROTOCOL = 16
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
 
 

@@ -1,5 +1,5 @@
 # What goes over the bridge; the same number stands in pybayesridge/r_bridge.py.
-protocol <- 15
+protocol <- 16
 
 environment_name <- "r-pybayesridge"
 
