@@ -17,7 +17,7 @@ from pybayesridge.selection.fit import MAXITER, assembled, largest_set, n_walker
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.sampler import Progress, run_walk
-from pybayesridge.selection.search import Search
+from pybayesridge.selection.search import ForwardSearch
 from pybayesridge.selection.starts import starting_states
 from pybayesridge.selection.states import States, draw_t, resampled
 
@@ -108,7 +108,7 @@ def sample_binary(
     with one_pool(0.0):
         problem = problem_given(rows, rows.start())
         most = largest_set(problem, walkers)
-        searched = Search(problem, grid, most, generator.spawn(1)[0]).sets()
+        searched = ForwardSearch.beside(problem, grid, most, generator).sets()
         starts = starting_states(problem, grid, walkers, generator, (), most, searched)
         walk = BinaryWalk(problem, grid, starts, generator, most, progress)
         run = run_walk(walk, mcse, maxiter)

@@ -130,7 +130,7 @@ class Search:
         cross_without = cross - rest * (slope / copies / slack)[:, None]
         gain = 0.5 * cross**2 / size - 0.5 * np.log(size / k)
         gain_without = 0.5 * cross_without**2 / size_without - 0.5 * np.log(size_without / k)
-        others = np.setdiff1d(_free(grid), units)
+        others = np.setdiff1d(grid.free, units)
         prior = log_prior(grid, units)[node]
         more, more_without = np.empty(others.size), np.empty((rows.x.shape[0], others.size))
         for at, j in enumerate(others.tolist()):
@@ -139,13 +139,6 @@ class Search:
             more[at] = gain[members].max() + change
             more_without[:, at] = gain_without[:, members].max(axis=1) + change
         return others, more, more_without
-
-
-def _free(grid: Grid) -> IntArray:
-    """Units that may be in or out."""
-    if grid.unit_odds is None:
-        return np.arange(grid.n_units)
-    return np.flatnonzero(np.isfinite(grid.unit_odds))
 
 
 def unseen_shares(rows: BinomialRows, exact: Exact) -> FloatArray:
@@ -174,7 +167,7 @@ def _at_node(search: Search, own: list[Look], kept: set[bytes], log_seen: float,
     log_all = logsumexp([look.log_joint for look in own]) - log_seen
     log_rest = logsumexp([look.without for look in own], axis=0) - log_seen
     unseen = np.full(log_rest.size, -np.inf)
-    free, known = _free(search.grid), set(kept)
+    free, known = search.grid.free, set(kept)
     # Sets whose neighbours are looked at, and what they have of a row's prediction.
     waiting = {look.units.tobytes(): (np.inf, look.units) for look in own}
     done: set[bytes] = set()

@@ -16,7 +16,7 @@ from pybayesridge.selection.light import MEMORY
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import COMPUTATIONS, Exact, Model
 from pybayesridge.selection.sampler import Progress, Run, sample_sets
-from pybayesridge.selection.search import Search
+from pybayesridge.selection.search import ForwardSearch
 from pybayesridge.selection.starts import starting_states
 from pybayesridge.selection.states import States, build_states, resampled
 from pybayesridge.selection.traces import evidence, heaviest, log_joints, size_distribution
@@ -89,8 +89,7 @@ def fit_exact(
     most = largest_set(problem, walkers)
     # Small matrices: threads cost more than they gain.
     with one_pool(0.0):
-        # With random numbers of its own: those of all else do not depend on it.
-        search = Search(problem, grid, most, generator.spawn(1)[0])
+        search = ForwardSearch.beside(problem, grid, most, generator)
         first = starting_states(problem, grid, walkers, generator, starts, most, search.sets())
         run = sample_sets(
             problem,

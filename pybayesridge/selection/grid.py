@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.model.hyper_prior import HyperPrior, bell, eta, hyper_prior, scale_of
 from pybayesridge.selection.problem import Problem
 
@@ -119,6 +119,16 @@ class Grid:
     def k(self) -> FloatArray:
         """1 / g, (K,)."""
         return np.exp(-self.log_g)
+
+    @property
+    def always(self) -> IntArray:
+        """Units that the prior has in every set."""
+        return np.zeros(0, dtype=np.intp) if self.unit_odds is None else np.flatnonzero(self.unit_odds == np.inf)
+
+    @property
+    def free(self) -> IntArray:
+        """Units that may be in or out."""
+        return np.arange(self.n_units) if self.unit_odds is None else np.flatnonzero(np.isfinite(self.unit_odds))
 
     def log_size(self, m: int) -> FloatArray:
         """Log prior weight of one set of m units at each node, (K,), weight of the node included."""

@@ -28,7 +28,7 @@ from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import MOST_TOGETHER, Proposals, Sums, Walkers, Weighted
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.recalled import recalled_sets
-from pybayesridge.selection.search import Search
+from pybayesridge.selection.search import ForwardSearch
 from pybayesridge.selection.starts import Start
 from pybayesridge.selection.traces import Recorder, Trace
 from pybayesridge.selection.unseen import Unseen, unseen
@@ -155,7 +155,7 @@ def sample_sets(
     mcse: float = 0.01,
     maxiter: int = 100_000_000,
     progress: Progress | None = None,
-    search: Search | None = None,
+    search: ForwardSearch | None = None,
 ) -> Run:
     """Run one walker from each start until the largest standard error is at most `mcse` and the walkers agree.
 
@@ -172,7 +172,7 @@ def sample_sets(
         Steps of all walkers together.
     progress : callable, optional
         Called now and then with the number of steps and the last estimate, None before the first one.
-    search : Search, optional
+    search : ForwardSearch, optional
         For sets that are out of the walkers' reach: it goes on while they walk.
     """
     return run_walk(Walk(problem, grid, starts, rng, most_columns, progress, search=search), mcse, maxiter)
@@ -218,7 +218,7 @@ class Walk:
         most_columns: int,
         progress: Progress | None,
         weighted: Weighted | None = None,
-        search: Search | None = None,
+        search: ForwardSearch | None = None,
     ) -> None:
         n = len(starts)
         self.search = search

@@ -11,7 +11,6 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.collapsed import log_joint, spectrum
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import Problem
-from pybayesridge.selection.search import fixed_and_free
 
 MOST_PRIOR = 10
 """Units of a draw from the prior at most: it need not be likely, and a large one is slow to leave."""
@@ -47,7 +46,7 @@ def starting_states(
     searched: Sequence[IntArray] = (),
 ) -> list[Start]:
     """States for n walkers: the empty set, dense sets, those `searched`, draws from the prior, those `given`."""
-    always, free = fixed_and_free(grid)
+    always, free = grid.always, grid.free
     most = problem.d if most_columns is None else most_columns
     dense = _dense(problem, always, free, min(most, MOST_DENSE))
     found: list[tuple[str, IntArray]] = []
