@@ -1,20 +1,22 @@
 """Groups of columns: how close EP comes to the exact posterior, and whether it settles.
 
-    python benchmarks/ep_groups.py accuracy     7 groups of 16 columns, compared with the sum over all 128 models
-    python benchmarks/ep_groups.py settles      200 problems with 10 to 40 rows and 25 to 60 correlated columns
+    python -m benchmarks.ep_groups [--quick] [--out FOLDER] [--render] [--only PART ...]
 
-"rotated" is EP in the coordinates in which the columns of each group are orthogonal, as SpikeSlab has it; "as they
-are" the same EP on the columns themselves. Hyperparameters are the true ones. "fac" counts covariance evaluations.
+Accuracy: 7 groups of 16 columns, compared with the sum over all 128 models. Convergence: 200 problems with 10 to 40
+rows and 25 to 60 correlated columns. In the coordinates "rotated", which are those of SpikeSlab, the columns of each
+group are orthogonal; in the original ones EP works on the columns themselves. Hyperparameters are the true ones.
 """
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
+from benchmarks.common import run_parts, table
 from pybayesridge.ep import Data, covariance, fit_sites
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.rotation import Rotation, orthogonal_groups
@@ -22,8 +24,11 @@ from pybayesridge.ep.model.rotation import Rotation, orthogonal_groups
 SIZES = (3, 1, 2, 4, 1, 3, 2)
 #: Rows, correlation within and between groups, noise.
 CASES = ((40, 0.0, 0.0, 1.0), (40, 0.5, 0.0, 1.0), (40, 0.9, 0.5, 1.0), (15, 0.9, 0.3, 0.5))
-SETS, PROBLEMS, PCEP_PROBLEMS = 50, 200, 20
+SETS, QUICK = 50, 3
+RUNS = (("ep", True, 200), ("ep", False, 200), ("damped", True, 200), ("pcep", True, 20))
+"""Method, coordinates, problems."""
 PRIOR = 0.3
+PACKAGES = ["pybayesridge", "numpy", "scipy"]
 
 
 def columns(rng, n, groups, within, between):
@@ -85,45 +90,45 @@ def coordinates(X, y, groups, rotated):
     return orthogonal_groups(data, groups) if rotated else (data, Rotation())
 
 
-def accuracy() -> None:
-    """Median and largest errors relative to the exact posterior."""
-    print("  n within between sigma  coordinates  log evidence (largest)  inclusion (largest)    mean  covariance")
+ERRORS = ("log evidence", "inclusion probability", "mean", "covariance")
+
+
+def errors(case, seed, rotated) -> tuple[float, ...]:
+    """Errors of EP relative to the sum over all models: `ERRORS`."""
+    X, y, groups = small_set(case, seed)
+    evidence, inclusion, mean, cov = enumerated(X, y, groups, PRIOR, case[3] ** 2)
+    data, rotation = coordinates(X, y, groups, rotated)
+    likelihood = GaussianLikelihood(data, case[3] ** 2)
+    r = fit_sites(likelihood, np.full(groups.size, PRIOR), 1.0, groups=groups)
+    mine = rotation.covariance(covariance(likelihood, r))
+    return (
+        abs(r.log_evidence - evidence),
+        np.max(np.abs(r.inclusion_prob - inclusion[groups])),
+        np.max(np.abs(rotation.back(r.mean) - mean)),
+        np.linalg.norm(mine - cov) / np.linalg.norm(cov),
+    )
+
+
+def accuracy(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Median and largest errors for each case and kind of coordinates."""
     for case in CASES:
         for rotated in (True, False):
-            errors = []
-            for seed in range(SETS):
-                X, y, groups = small_set(case, seed)
-                evidence, inclusion, mean, cov = enumerated(X, y, groups, PRIOR, case[3] ** 2)
-                data, rotation = coordinates(X, y, groups, rotated)
-                r = fit_sites(GaussianLikelihood(data, case[3] ** 2), np.full(groups.size, PRIOR), 1.0, groups=groups)
-                mine = rotation.covariance(covariance(GaussianLikelihood(data, case[3] ** 2), r))
-                errors.append(
-                    (
-                        abs(r.log_evidence - evidence),
-                        np.max(np.abs(r.inclusion_prob - inclusion[groups])),
-                        np.max(np.abs(rotation.back(r.mean) - mean)),
-                        np.linalg.norm(mine - cov) / np.linalg.norm(cov),
-                    )
-                )
-            middle, largest = np.median(errors, axis=0), np.max(errors, axis=0)
-            name = "rotated" if rotated else "as they are"
-            print(
-                f"{case[0]:3d} {case[1]:6.1f} {case[2]:7.1f} {case[3]:5.1f}  {name:>11} {middle[0]:9.4f} "
-                f"({largest[0]:.2f}) {middle[1]:12.4f} ({largest[1]:.2f}) {middle[2]:11.4f} {middle[3]:9.3f}",
-                flush=True,
+            found = [errors(case, seed, rotated) for seed in range(QUICK if quick else SETS)]
+            coordinate = "rotated" if rotated else "original"
+            yield (
+                f"{case[0]}, {case[1]}, {case[2]}, {case[3]}, {coordinate}",
+                {
+                    "sets": len(found),
+                    "median": np.median(found, axis=0).tolist(),
+                    "largest": np.max(found, axis=0).tolist(),
+                },
             )
 
 
-def settles() -> None:
-    """How many runs converge, their price, and whether an energy ever rose."""
-    print("method  coordinates  settled      fac median, largest  rises")
-    runs = [
-        ("ep", True, PROBLEMS),
-        ("ep", False, PROBLEMS),
-        ("damped", True, PROBLEMS),
-        ("pcep", True, PCEP_PROBLEMS),
-    ]
-    for method, rotated, count in runs:
+def settles(quick: bool) -> Iterator[tuple[str, Any]]:
+    """How many runs converge, their cost, and in how many the energy rose."""
+    for method, rotated, count in RUNS:
+        count = min(count, QUICK) if quick else count
         settled, fac, rises = 0, [], 0
         for seed in range(count):
             X, y, groups, p, noise_var = hard_set(seed)
@@ -138,12 +143,54 @@ def settles() -> None:
             fac.append(r.n_fac)
             energy = r.energy_trace[r.monotone_from :]
             rises += bool(np.any(np.diff(energy) > 1e-9 * (1.0 + np.abs(energy[1:]))))
-        name = "rotated" if rotated else "as they are"
-        print(
-            f"{method:>6} {name:>12} {settled:4d} of {count} {np.median(fac):10.1f} {max(fac):8d} {rises:6d}",
-            flush=True,
+        yield (
+            f"{method}, {'rotated' if rotated else 'original'}",
+            {
+                "converged": settled,
+                "of": count,
+                "median": float(np.median(fac)),
+                "largest": int(max(fac)),
+                "rises": rises,
+            },
         )
 
 
+def page(found: dict[str, Any]) -> str:
+    """The tables of the parts that there are."""
+    parts = []
+    if found.get("accuracy"):
+        rows = [
+            [
+                *setting.split(", "),
+                *(f"{m:.4f} ({w:.2f})" for m, w in zip(each["median"], each["largest"], strict=True)),
+            ]
+            for setting, each in found["accuracy"].items()
+        ]
+        sets = next(iter(found["accuracy"].values()))["sets"]
+        parts += [
+            "Seven groups with 16 columns in total, two groups with non-zero coefficients: error of EP relative to "
+            f"the sum over all 128 models, median over {sets} data sets, in parentheses the largest. The error of "
+            "inclusion probabilities and means is the largest over columns, that of the covariance is relative.",
+            table(["n", "within", "between", "sigma", "coordinates", *ERRORS], rows),
+        ]
+    if found.get("convergence"):
+        rows = [
+            [
+                *setting.split(", "),
+                f"{e['converged']} of {e['of']}",
+                f"{e['median']:g}",
+                f"{e['largest']:,}",
+                e["rises"],
+            ]
+            for setting, e in found["convergence"].items()
+        ]
+        parts += [
+            "Problems with 10 to 40 rows, 25 to 60 columns and correlations up to 0.99 within groups. The cost is in "
+            "covariance evaluations (fac); in the last column is the number of runs in which the energy rose.",
+            table(["method", "coordinates", "converged", "fac, median", "fac, largest", "energy rose"], rows),
+        ]
+    return "\n\n".join(parts)
+
+
 if __name__ == "__main__":
-    {"accuracy": accuracy, "settles": settles}[sys.argv[1] if len(sys.argv) > 1 else "accuracy"]()
+    run_parts(__doc__, "ep_groups", PACKAGES, page, {"accuracy": accuracy, "convergence": settles})
