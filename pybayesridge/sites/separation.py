@@ -29,6 +29,11 @@ DIGITS, LEAST = 12, 1e-9
 into it."""
 
 
+FIRM = 1e-3
+"""Rows that have to stay where they are leave no direction if their least singular value, relative to the largest, is
+above this: the program, which allows them to move by its tolerance, would find none either."""
+
+
 @dataclass(frozen=True, slots=True)
 class Separation:
     """A direction in which the columns separate the responses.
@@ -80,23 +85,50 @@ def separation(columns: FloatArray, likelihood: RowSites) -> Separation:
     m = int(pure.sum())
     if m == 0:
         return nothing
-    answer = scipy.optimize.linprog(
-        np.r_[np.zeros(k), -np.ones(m)],
-        A_ub=np.hstack([-sign[pure, None] * unit[pure], np.eye(m)]),
-        b_ub=np.zeros(m),
-        A_eq=np.hstack([unit[~pure], np.zeros((len(sign) - m, m))]) if m < len(sign) else None,
-        b_eq=np.zeros(len(sign) - m) if m < len(sign) else None,
-        bounds=[(None, None)] * k + [(0.0, 1.0)] * m,
-        method="highs",
-    )
-    if answer.status != 0:
-        raise FloatingPointError(f"the linear program that looks for separation has no answer: {answer.message}")
+    if _fixes_all(unit[~pure]):
+        return nothing
+    answer = _program(unit[~pure], sign[pure, None] * unit[pure])
     moved = np.zeros(len(sign), dtype=bool)
-    moved[pure] = answer.x[k:] > MOVED
+    moved[pure] = answer[k:] > MOVED
     if not moved.any():
         return nothing
-    direction = answer.x[:k] / np.where(size > 0, size, 1.0)
+    direction = answer[:k] / np.where(size > 0, size, 1.0)
     return Separation(direction, moved[np.ravel(back)])
+
+
+def _fixes_all(fixed: FloatArray) -> bool:
+    """Whether rows that have to stay where they are leave no direction."""
+    if len(fixed) < fixed.shape[1]:
+        return False
+    values = np.linalg.svd(fixed, compute_uv=False)
+    return bool(values[-1] > FIRM * values[0])
+
+
+def _program(fixed: FloatArray, upwards: FloatArray) -> FloatArray:
+    """The direction that leaves some rows in place and moves as many others upwards as any, and by how much, up to 1.
+
+    Raises
+    ------
+    FloatingPointError
+    """
+    k, m = fixed.shape[1], len(upwards)
+    message = ""
+    # Presolving loses some programs with many equations, whose variables are all free.
+    for presolve in (True, False):
+        answer = scipy.optimize.linprog(
+            np.r_[np.zeros(k), -np.ones(m)],
+            A_ub=np.hstack([-upwards, np.eye(m)]),
+            b_ub=np.zeros(m),
+            A_eq=np.hstack([fixed, np.zeros((len(fixed), m))]) if len(fixed) else None,
+            b_eq=np.zeros(len(fixed)) if len(fixed) else None,
+            bounds=[(None, None)] * k + [(0.0, 1.0)] * m,
+            method="highs",
+            options={"presolve": presolve},
+        )
+        if answer.status == 0:
+            return np.asarray(answer.x)
+        message = answer.message
+    raise FloatingPointError(f"the linear program that looks for separation has no answer: {message}")
 
 
 def _by_one(column: FloatArray, sign: FloatArray) -> Separation:

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy
 
 from pybayesridge.binomial.likelihood import from_counts
+from pybayesridge.sites import separation as module
 from pybayesridge.sites.separation import check_unpenalized, separation
 
 X = np.array([-2.0, -1.0, -0.5, 0.3, 1.0, 2.0])
@@ -77,3 +79,51 @@ def test_one_column_is_looked_at_without_a_program():
         np.testing.assert_array_equal(found.rows, wanted.rows)
         if found.found:
             assert np.sign(found.direction[0]) == np.sign(wanted.direction.sum())
+
+
+class Rows:
+    """Rows of which only is known in which direction their likelihood does not fall."""
+
+    def __init__(self, sign):
+        self.sign = sign
+
+    def rises(self):
+        return self.sign
+
+
+def test_rows_that_fix_all_directions_need_no_program(monkeypatch):
+    rng = np.random.default_rng(1)
+    found = []
+    for firm in (2.0, module.FIRM):
+        monkeypatch.setattr(module, "FIRM", firm)
+        rng = np.random.default_rng(1)
+        found.append([])
+        for trial in range(60):
+            n, k = int(rng.integers(20, 120)), int(rng.integers(2, 12))
+            columns = np.round(rng.standard_normal((n, k)), 1 + trial % 3)
+            sign = rng.choice([-1.0, 0.0, 1.0], n, p=[0.1, 0.8, 0.1] if trial % 3 else [0.02, 0.96, 0.02])
+            if trial % 2:
+                columns[sign == 0, 0] = 0.0
+                columns[:, 0] = np.abs(columns[:, 0]) * sign
+            rows = np.linalg.svd(columns, full_matrices=False)[0]
+            found[-1].append(separation(np.round(rows, module.DIGITS), Rows(sign)).rows)
+    assert 10 < sum(rows.any() for rows in found[0]) < 50
+    for by_program, directly in zip(*found, strict=True):
+        np.testing.assert_array_equal(by_program, directly)
+
+
+def test_a_program_that_presolving_loses_is_solved_without(monkeypatch):
+    tried = []
+    solve = scipy.optimize.linprog
+
+    def loses(*args, options, **kwargs):
+        tried.append(options["presolve"])
+        answer = solve(*args, options=options, **kwargs)
+        if options["presolve"]:
+            answer.status, answer.x = 4, None
+        return answer
+
+    monkeypatch.setattr(module.scipy.optimize, "linprog", loses)
+    likelihood = from_counts((X > 0).astype(float), None, None, "logit")
+    assert separation(block(X), likelihood).complete
+    assert tried == [True, False]
