@@ -10,6 +10,9 @@ from scipy.special import betaln, expit, gammaln, logsumexp
 from pybayesridge import BayesRidge, load
 from pybayesridge.exceptions import DegenerateFitWarning
 
+ABOUT = 2.5
+"""Errors of integrals are estimates: 1.4 of them is the most seen."""
+
 SAME = 2e-3
 """A band of all columns and a single penalty, integrated by other rules; in standard deviations."""
 
@@ -197,6 +200,23 @@ def test_a_variance_at_zero_is_said():
     with pytest.warns(DegenerateFitWarning, match="'h' is estimated to be zero"):
         res = BayesRidge.from_formula("y ~ x + (1 | h)", DATA, family="binomial", unpenalized="fixed").fit("reml")
     assert res.variance_components().loc["h", "mean"] < 1e-12
+
+
+def test_the_error_of_the_integral_is_stated_where_a_variance_is_near_zero():
+    rng = np.random.default_rng(0)
+    n = 120
+    frame = pd.DataFrame({"x": rng.normal(size=n), "z": rng.normal(size=n)})
+    frame["g"], frame["h"] = rng.integers(0, 7, n).astype(str), rng.integers(0, 3, n).astype(str)
+    frame["trials"] = rng.integers(1, 30, n)
+    rate = 0.5 * frame["x"] - 0.8 * frame["z"] + rng.normal(size=7)[frame["g"].astype(int)]
+    frame["k"] = rng.binomial(frame["trials"], 1 / (1 + np.exp(-rate)))
+    model = BayesRidge.from_formula("k ~ x + z + (1 | g) + (1 | h)", frame, family="binomial", trials="trials")
+    coarse, fine = model.fit("laplace"), model.fit("laplace", tol=1e-3)
+    stated = coarse.diagnostics()["quadrature_error"]
+    assert fine.converged
+    assert coarse.log_marginal == pytest.approx(fine.log_marginal, abs=ABOUT * stated)
+    np.testing.assert_allclose((coarse.params - fine.params) / fine.bse, 0, atol=ABOUT * stated)
+    np.testing.assert_allclose(coarse.bse / fine.bse, 1, atol=ABOUT * stated)
 
 
 def test_separated_by_a_group_alone():

@@ -18,8 +18,17 @@ import scipy
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.covariance import Coordinates, Factors, factors_of_entries, lower_entries
-from pybayesridge.bands.lattice import Lattice, Value, grown, root_at
-from pybayesridge.bands.mixed import FEW, FINER, STARTS, STEPS, WINDOW, independent, without_nothing
+from pybayesridge.bands.lattice import Found, Lattice, Value, grown, root_at
+from pybayesridge.bands.mixed import (
+    EARLY,
+    FAR_STEPS,
+    FINER,
+    MUCH,
+    STARTS,
+    WINDOW,
+    independent,
+    without_nothing,
+)
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.system import System
@@ -98,6 +107,10 @@ IMPROPER = (
 
 COEFFICIENTS = 20
 """Coefficients whose means tell the error of the integral."""
+
+
+LADDER = FAR_STEPS + FINER
+"""Distances of the points of the lattices that are tried, in posterior standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,13 +424,13 @@ def _summed(
 ) -> BandSitesFit:
     """The integral over the variances by lattices."""
     space, likelihood, terms = seen.space, seen.likelihood, seen.space.terms
-    coordinates, root = place.coordinates, place.root
-    for step in STEPS + FINER * (place.middle.size <= FEW):
-        lattice, kept = grown(partial(_density, seen, coordinates, power), place.middle, step * root, DROP)
-        functions = _functions(space, coordinates, lattice, kept[:, 1:], likelihood.latent_variance)
-        error = max(lattice.error(functions), float(lattice.errors_along_axes(functions).max()))
-        if error <= tol:
-            break
+    coordinates = place.coordinates
+
+    def functions(lattice: Lattice, kept: FloatArray) -> FloatArray:
+        return _functions(space, coordinates, lattice, kept[:, 1:], likelihood.latent_variance)
+
+    density = partial(_density, seen, coordinates, power)
+    lattice, kept, error = _refined(density, place, functions, tol)
     factors = coordinates.factors(lattice.points)
     nodes = _kept(space, factors, [seen.found[int(i)] for i in kept[:, 0]])
     of_total = LogPrior(prior.a, prior.b, coordinates.log_unit, power)
@@ -444,6 +457,40 @@ def _summed(
         parts=(Part(coordinates, lattice, likelihood.latent_variance, 1.0),),
         log_unit=problem.log_unit,
     )
+
+
+def _refined(
+    density: Callable[[FloatArray], Value],
+    place: _Place,
+    functions: Callable[[Lattice, FloatArray], FloatArray],
+    tol: float,
+) -> tuple[Lattice, FloatArray, float]:
+    """A lattice that is fine enough, what is kept at its points, and its error.
+
+    The middle of the lattice tells how far apart its points may be along each axis.
+    """
+    ladder = np.array(LADDER)
+    rungs, early, found = np.zeros(place.middle.size, dtype=np.intp), True, Found()
+    while (
+        True
+    ):  # at each turn some axes take the next rung of the ladder, or it is the whole lattice after its middle
+        lattice, kept = grown(
+            density, place.middle, place.root * ladder[rungs], EARLY if early else DROP, found=found
+        )
+        values = functions(lattice, kept)
+        along = lattice.errors_along_axes(values)
+        # The edge of the middle is no error of its axes.
+        error = float(along.max()) if early else max(lattice.error(values), float(along.max()))
+        rough = along > tol
+        if not rough.any():
+            rough[:] = True
+        rough &= rungs < ladder.size - 1
+        if error > tol and rough.any() and lattice.complete:
+            rungs, found = np.minimum(rungs + rough * (1 + (along > MUCH * tol)), ladder.size - 1), Found()
+        elif early:
+            early = False
+        else:
+            return lattice, kept, error
 
 
 def _over_shapes(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float, tol: float) -> BandSitesFit:
