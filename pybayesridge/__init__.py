@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     )
     from pybayesridge.findings import Finding
     from pybayesridge.models.ridge import BayesRidge
+    from pybayesridge.models.saved import load
     from pybayesridge.models.spike_slab import SpikeSlab
     from pybayesridge.moments.moments import Moments
     from pybayesridge.results.comparison import compare_models
     from pybayesridge.results.evidence import compare_evidence
     from pybayesridge.results.imputed import fit_imputed, pool
     from pybayesridge.results.loo_comparison import compare_loo
-    from pybayesridge.results.returned import load
     from pybayesridge.results.stacked import stack
 else:
     # Names are imported when they are first used: SciPy, formulaic and pandas take most of a second.
@@ -75,7 +75,7 @@ else:
         "compare_loo": "results.loo_comparison",
         "compare_models": "results.comparison",
         "fit_imputed": "results.imputed",
-        "load": "results.returned",
+        "load": "models.saved",
         "polynomial_features": "data.polynomial",
         "pool": "results.imputed",
         "stack": "results.stacked",

@@ -45,7 +45,7 @@ def _of_ridge(ridge: BayesRidgeResults, least_squares: Any) -> str:
     )
 
 
-def _of_selection(selection: SelectionResults) -> str:
+def _of_selection(selection: SelectionResults[Any]) -> str:
     """A sentence on the inclusion probabilities."""
     pip = selection.inclusion_prob.drop("Intercept").sort_values(ascending=False)
     return (

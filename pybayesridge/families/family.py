@@ -284,6 +284,10 @@ class Family:
         """Mean of a response at linear predictors."""
         raise NotImplementedError
 
+    def predicted_on(self, which: str) -> str:
+        """The scale, "mean" or "linear", of the computations that predict one of them: where both are one, linear."""
+        return which
+
     def mean_slope(self, linear: FloatArray) -> FloatArray:
         """Derivative of the mean of a response with respect to the linear predictor."""
         raise NotImplementedError

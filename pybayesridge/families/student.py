@@ -168,6 +168,10 @@ class StudentFamily(Family):
         """The linear predictor."""
         return linear
 
+    def predicted_on(self, which: str) -> str:
+        """That of the linear predictor, which is the mean."""
+        return "linear"
+
     def mean_slope(self, linear: FloatArray) -> FloatArray:
         """One."""
         return np.ones_like(linear)

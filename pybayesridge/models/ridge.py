@@ -352,7 +352,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         parameterization: str = "tau2",
         accelerate: bool = True,
         disp: bool = False,
-    ) -> RidgeResults:
+    ) -> RidgeResults[BayesRidge]:
         """Fit the model.
 
         Parameters

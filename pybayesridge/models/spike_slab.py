@@ -262,7 +262,7 @@ class SpikeSlab(BeforeFit, SelectionModel):
         check: bool = False,
         start: SpikeSlabResults | StartingPoint | None = None,
         disp: bool = False,
-    ) -> SelectionResults:
+    ) -> SelectionResults[SpikeSlab]:
         """Fit the model.
 
         Parameters

@@ -165,7 +165,7 @@ class ResponseScaleResults(Ratios, LinearResults):
         """Predictions of rows, which are also split into penalised and unpenalised columns."""
         x, z = split
         post, sampled, family = self.posterior, is_sampled(self), self.model.distribution
-        linear = check_which(which) == "linear" or family.link == "identity"
+        linear = family.predicted_on(check_which(which)) == "linear"
 
         def found(keep: IntArray) -> FloatArray:
             own = x[keep], z[keep]

@@ -53,7 +53,7 @@ reveal_type(select.median_model())  # list[str]
 reveal_type(select.summary())  # FormattedSummary
 reveal_type(select.explained_variance())  # Series
 
-ridge.paramz  # error: "RidgeResults" has no attribute "paramz"
+ridge.paramz  # error: "RidgeResults[BayesRidge]" has no attribute "paramz"
 ridge.predict(dat=data)  # error: Unexpected keyword argument "dat"
 
 binary = BayesRidge.from_formula("y ~ a", data, family="binomial").fit("laplace")
