@@ -67,6 +67,32 @@ def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.parametrize(
+    ("family", "given"), [("student-t", {"df": 4.0}), ("negative-binomial", {"dispersion": 0.5})]
+)
+def test_parameters_of_families_are_those_of_the_model(family, given):
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((30, 2))
+    y = x[:, 0] + rng.standard_t(3, 30)
+    if "dispersion" in given:
+        y = np.round(np.abs(y))
+    weight = np.tile([1.0, 2.0, 0.0], 10)
+    found = clone(BayesRidgeRegressor("laplace", family=family, **given)).fit(x, y, weight)
+    kept = weight > 0
+    model = BayesRidge(y[kept], x[kept], family=family, weights=weight[kept], **given).fit("laplace")
+    np.testing.assert_allclose(found.coef_, model.params[1:], rtol=SAME)
+    np.testing.assert_allclose(found.predict(x), model.predict(x), rtol=SAME)
+    free = BayesRidgeRegressor("laplace", family=family).fit(x, y, weight)
+    assert not np.allclose(free.coef_, found.coef_)
+    (name,) = given
+    with pytest.raises(ValueError, match=f"{name} requires family="):
+        BayesRidgeRegressor(**given).fit(x, y)
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        BayesRidgeRegressor(family=family, **{name: -1.0}).fit(x, y)
+    with pytest.raises(ValueError, match="return_std is for family='gaussian'"):
+        found.predict(x, return_std=True)
+
+
 @pytest.fixture(scope="module")
 def diabetes():
     data = load_diabetes(as_frame=True)

@@ -32,6 +32,8 @@ class RidgeEstimator(LinearEstimator):
     unpenalized: Names | None
     bands: BandsLike | None = None
     family: FamilyLike = "gaussian"
+    dispersion: float | None = None
+    df: float | None = None
 
     def _fit_model(self, X: Any, y: AnyArray, weight: FloatArray | None, names: list[str] | None) -> None:
         if issparse(X) and X.format == "coo":
@@ -47,6 +49,8 @@ class RidgeEstimator(LinearEstimator):
             bands=self.bands,
             sigma2=self.sigma2,
             family=self.family,
+            dispersion=self.dispersion,
+            df=self.df,
         )
         results = model.fit(self.method, **self._options())
         self._take_results(results, y.ndim == 1)
@@ -84,8 +88,8 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     Parameters
     ----------
     method : str, optional
-        How the penalty is found; see :meth:`pybayesridge.BayesRidge.fit`. By default ``"exact"``, with
-        ``family="poisson"`` ``"ep"``.
+        How the penalty is found; see :meth:`pybayesridge.BayesRidge.fit`. By default ``"exact"``, with another
+        `family` ``"ep"``.
     fit_intercept : bool, default True
         Whether there is an unpenalised intercept. A constant column of X never serves as it: its coefficient is 0.
         Without an intercept a constant column cannot be standardised and is refused, unless it is among
@@ -99,10 +103,15 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         :class:`pybayesridge.BayesRidge`. The methods are then ``"exact"``, ``"em"``, ``"reml"`` and ``"fixed"``.
     sigma2 : float, optional
         The noise variance where it is known.
-    family : {"gaussian", "poisson", "negative-binomial"}, default "gaussian"
-        The distribution of the response. With the latter two y are counts and ``predict`` gives expected counts
-        (posterior medians); for exposures use :class:`pybayesridge.BayesRidge`. For yes/no responses use
+    family : {"gaussian", "student-t", "poisson", "negative-binomial"}, default "gaussian"
+        The distribution of the response. ``"student-t"`` is for responses with outliers. With the latter two y are
+        counts and ``predict`` gives expected counts (posterior medians); for exposures use
+        :class:`pybayesridge.BayesRidge`, as for shares of trials and ordered categories. For yes/no responses use
         :class:`BayesRidgeClassifier`.
+    dispersion : float, optional, for ``family="negative-binomial"``
+        The dispersion where it is known; otherwise it is integrated out.
+    df : float, optional, for ``family="student-t"``
+        The degrees of freedom of the noise where they are known; otherwise they are averaged over.
     unpenalized : names or positions, optional
         Columns with a flat prior: never shrunk. Names need an X that has them.
     lam : float or (q,) array, for ``method="fixed"``
@@ -130,7 +139,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     tau2_ : float or (q,) array
         ``1 / lambda_``. Not with `bands`, whose variances ``result_.variance_components()`` has.
     sigma2_ : float or (q,) array
-        Noise variance. Not of counts.
+        Noise variance. Only with ``family="gaussian"``.
     result_ : BayesRidgeResults
         Intervals, summaries, draws; it refers to the data, which ``result_.remove_data()`` drops before pickling.
     n_iter_ : int
@@ -141,7 +150,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     Notes
     -----
     `sample_weight` are precision weights: only their ratios matter, and a weight of 2 is a noise variance half as
-    large, not a row twice. (Rows repeated are more data, and shrink less.) For counts they are
+    large, not a row twice. (Rows repeated are more data, and shrink less.) With other families they are
     frequency weights: a row of weight 2 is that row twice. Rows of weight 0 are left out.
 
     A degenerate fit (no signal, no noise) warns with :class:`pybayesridge.DegenerateFitWarning`.
@@ -172,6 +181,8 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         bands: BandsLike | None = None,
         sigma2: float | None = None,
         family: FamilyLike = "gaussian",
+        dispersion: float | None = None,
+        df: float | None = None,
         unpenalized: Names | None = None,
         lam: ArrayLike | None = None,
         grid: str | ArrayLike | None = None,
@@ -188,6 +199,8 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         self.bands = bands
         self.sigma2 = sigma2
         self.family = family
+        self.dispersion = dispersion
+        self.df = df
         self.unpenalized = unpenalized
         self.lam = lam
         self.grid = grid
@@ -235,7 +248,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        """Several targets are taken."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
+        """Several targets are taken, if the family does."""
+        tags, family = super().__sklearn_tags__(), class_of(named_family(self.family)[0])
+        tags.target_tags.multi_output = family is None or family.max_targets != 1
         return tags
