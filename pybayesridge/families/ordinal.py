@@ -68,7 +68,7 @@ class OrdinalFamily(LatentFamily):
     scores: ClassVar[tuple[Score, ...]] = (Score("log_score", "log score", "larger", log_score),)
     null: ClassVar[str] = "shares of the categories"
     own: ClassVar[tuple[str, ...]] = ("cut_points", "categories", "odds_ratios")
-    instead_of_residuals: ClassVar[str] = "plot_ppc()"
+    instead_of_residuals: ClassVar[str] = "plot_ppc(stat='mean')"
     responses: ClassVar[str] = "ordered categories"
     statistics: ClassVar[tuple[str, ...]] = ("mean", "sd")
 

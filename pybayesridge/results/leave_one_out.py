@@ -55,7 +55,7 @@ class LeaveOneOutScore(Shown):
         Effective number of posterior draws that each row's prediction is made of, 0 for a row without which sets of
         columns matter that could not all be found. None where it has no Monte Carlo error.
     pit : Series or None
-        Probability integral transform of each row, see ``results.pit()``. None for yes/no responses.
+        Probability integral transform of each row, see ``results.pit()``. None for responses that are not Gaussian.
     predicted : Series or None
         Mean of the predictive distribution of each row. None for yes/no responses.
     copies : (n,) array
@@ -305,7 +305,7 @@ def pit(self: Any, *, target: str | int | None = None) -> pd.Series:
     Raises
     ------
     ValueError
-        As for :meth:`loo`, and for yes/no responses.
+        As for :meth:`loo`, and for responses that are not Gaussian.
     """
     if not self.model.distribution.has_noise:
         raise ValueError(f"pit() is for Gaussian responses: check others by {self.instead_of_residuals}")

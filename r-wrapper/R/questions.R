@@ -176,8 +176,8 @@ pit <- function(object, target = NULL, ...) {
     stop(
       "pit() is for family = gaussian(): ",
       switch(object$distribution,
-        binomial = ,
-        `beta-binomial` = "plot(which = \"calibration\") checks yes/no responses",
+        binomial = "plot(which = \"calibration\") checks yes/no responses",
+        `beta-binomial` = "plot(which = \"calibration\") checks shares of trials",
         `student-t` = "ppc() checks responses with Student-t noise",
         "ppc() checks counts"
       ),

@@ -174,6 +174,7 @@ test_that("what is not there says so", {
   d <- share_data()
   d$yes <- as.numeric(d$y > 2)
   shares <- function(...) bayes_ridge(..., family = "beta-binomial", method = "laplace")
+  expect_error(pit(shares(cbind(y, m - y) ~ x, d)), "checks shares of trials")
   expect_error(shares(yes ~ x, d), "takes cbind\\(successes, failures\\): single yes/no responses")
   expect_error(shares(cbind(yes, 1 - yes) ~ x, d), "all rows have one trial")
   expect_error(shares(cbind(y, m - y) ~ x, d, dispersion = -1), "dispersion")
