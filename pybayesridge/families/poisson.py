@@ -11,7 +11,6 @@ import numpy as np
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.families.family import Family, Score
 from pybayesridge.late import Late
-from pybayesridge.poisson.scores import deviance_explained, log_score
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
@@ -24,6 +23,24 @@ else:
 
 LARGEST = 1e11
 """Relative to the noise of larger counts columns explain so much that the rounding errors of doubles decide."""
+
+
+def log_score(rows: likelihood.Poisson, mean: FloatArray) -> float:
+    """Mean log probability of a count over all copies of the rows."""
+    total = rows.copies @ (rows.tops() - 0.5 * rows.deviances(mean))
+    return float(total / rows.copies.sum())
+
+
+def deviance(rows: likelihood.Poisson, mean: FloatArray) -> float:
+    """Deviance of expected counts (n,), over all copies."""
+    return float(rows.copies @ rows.deviances(mean))
+
+
+def deviance_explained(rows: likelihood.Poisson, mean: FloatArray) -> float:
+    """One minus the deviance relative to that of the overall rate; nan if that fits exactly."""
+    rate = rows.total / float(rows.copies @ rows.exposure)
+    null = deviance(rows, rows.of_rows(np.full(rows.n, rate)))
+    return 1.0 - deviance(rows, mean) / null if null > 0 else float("nan")
 
 
 @dataclass(frozen=True)
