@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from pybayesridge.models.priors import SelectionModel
 
-CHAINS = 4
-"""Chains of independent draws, unless the user says."""
+PARTS = 4
+"""Independent draws are exported as so many chains, unless the user says."""
 
 
 class SpikeSlabResults(SelectionEstimates, LinearResults):
@@ -305,7 +305,7 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
         """
         sampled = () if self.exact_posterior is None else self.exact_posterior.chains
         if chains is None:
-            chains = len(sampled) or CHAINS
+            chains = len(sampled) or PARTS
         elif sampled and positive_int("chains", chains) != len(sampled):
             raise ValueError(f"chains is {chains}, but the sampler ran {len(sampled)}: leave out chains")
         labels = iter(sampled)
