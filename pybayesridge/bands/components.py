@@ -279,6 +279,10 @@ class VarianceGrid:
         found = [expit(_root(lambda x: below(float(expit(x))), p)) for p in probabilities.tolist()]
         return mean, np.array(found), below(LITTLE)
 
+    def correlations_at(self, probabilities: FloatArray) -> list[tuple[float, FloatArray, float]]:
+        """Of effects of the same level: none, since each band has effects that are independent of the others'."""
+        return []
+
     def _of_variance(
         self, log_scale2: FloatArray, probabilities: FloatArray, power: float
     ) -> tuple[float, FloatArray]:

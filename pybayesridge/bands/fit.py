@@ -26,7 +26,7 @@ from pybayesridge.bands.sampled import (
 from pybayesridge.bands.shares import Box, ShareRule, angles_of
 from pybayesridge.design.design import Design
 from pybayesridge.ridge import hyperparameters as hyper
-from pybayesridge.ridge.density import log_likelihood
+from pybayesridge.ridge.density import log_likelihood, log_marginal
 from pybayesridge.ridge.explained import LEAST, explained_share, number_of_draws
 from pybayesridge.ridge.fit import FitOptions, Parameterization, RidgeFit, penalty_model
 from pybayesridge.ridge.given import fit_fixed
@@ -179,16 +179,14 @@ class BandFit:
         """Correlations that are estimated to be 1 or -1: there are none, (q, 0)."""
         return np.zeros((self.weight.shape[1], 0))
 
-    def log_evidence(self, noise: GaussianNoise, *, given: bool) -> FloatArray:
-        """Log of the integral of likelihood times prior, or of the likelihood at given penalties; no constants."""
+    def log_marginal(self, noise: GaussianNoise, log_weights: float, *, given: bool) -> FloatArray:
+        """Log p(y), (q,), the penalties integrated out or, with `given`, as they are."""
+        design, model = self.posterior.design, self.model(0, noise)
         if given:
-            return log_likelihood(self.spectra[0], self.model(0, noise), self.posterior.mixtures[0].log_t2[0])
-        return self.log_integral
-
-    def log_constant(self, noise: GaussianNoise, *, given: bool) -> float:
-        """What belongs to that as the constant of the prior."""
-        model = self.model(0, noise)
-        return 0.0 if given else -float(betaln(model.a, model.b))
+            value = log_likelihood(self.spectra[0], model, self.posterior.mixtures[0].log_t2[0])
+            return log_marginal(value, noise.of(design), design, log_weights)
+        found = log_marginal(self.log_integral, noise.of(design), design, log_weights)
+        return found - float(betaln(model.a, model.b))
 
     def grid(self, noise: GaussianNoise, target: int) -> VarianceGrid:
         """The joint posterior of the variances and the noise of a target."""

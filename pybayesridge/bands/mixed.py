@@ -19,6 +19,7 @@ from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.mixed_sampled import ACCEPTED, SampledPoints, Scores, sampled
 from pybayesridge.bands.posterior import BandDraws
 from pybayesridge.bands.system import Solved, answer
+from pybayesridge.ridge.density import log_marginal
 from pybayesridge.ridge.explained import LEAST, number_of_draws
 from pybayesridge.ridge.fit import Parameterization
 from pybayesridge.ridge.likelihood import GaussianLikelihood, GaussianNoise
@@ -147,13 +148,9 @@ class MixedFit:
         each = np.stack([terms.correlations(nodes.factors_at(0)) for nodes in self.posterior.nodes])
         return np.where(np.abs(each) > 1 - CERTAIN, np.sign(each), 0.0)
 
-    def log_evidence(self, noise: GaussianNoise, *, given: bool) -> FloatArray:
-        """Log of the integral of likelihood times prior, but for constants."""
-        return self.log_integral
-
-    def log_constant(self, noise: GaussianNoise, *, given: bool) -> float:
-        """The constant of the prior is part of that."""
-        return 0.0
+    def log_marginal(self, noise: GaussianNoise, log_weights: float, *, given: bool) -> FloatArray:
+        """Log p(y), (q,), variances and correlations integrated out; the constant of the prior is in the integral."""
+        return log_marginal(self.log_integral, noise.of(self.posterior.design), self.posterior.design, log_weights)
 
     def grid(self, noise: GaussianNoise, target: int) -> MixedGrid:
         """The joint posterior of variances, correlations and noise of a target."""

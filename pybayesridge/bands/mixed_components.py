@@ -81,9 +81,9 @@ class MixedGrid:
         mean, quantiles, _ = _summary(share, weight, probabilities)
         return mean, quantiles, float(weight[share < LITTLE].sum())
 
-    def correlation(self, pair: int, probabilities: FloatArray) -> tuple[float, FloatArray, float]:
-        """Posterior mean, quantiles and standard deviation of a correlation."""
-        return _summary(self.correlations[:, pair], self.variances.weight, probabilities)
+    def correlations_at(self, probabilities: FloatArray) -> list[tuple[float, FloatArray, float]]:
+        """Posterior mean, quantiles and standard deviation of each correlation."""
+        return [_summary(values, self.variances.weight, probabilities) for values in self.correlations.T]
 
 
 def of_lattice(

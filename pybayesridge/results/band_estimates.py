@@ -8,17 +8,13 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, RandomLike
-from pybayesridge.bands.components import VarianceGrid
-from pybayesridge.bands.fit import BandFit
-from pybayesridge.bands.mixed import MixedFit
-from pybayesridge.bands.mixed_components import MixedGrid
+from pybayesridge.bands.answers import PenaltiesFit, Variances
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandPosterior
 from pybayesridge.results.estimates import summary_of_draws
 from pybayesridge.results.gaussian_estimates import GaussianEstimates
 from pybayesridge.results.labelled import Labelled, per_row, per_target
 from pybayesridge.results.variance_components import VarianceComponents
-from pybayesridge.ridge.density import log_marginal
 from pybayesridge.ridge.likelihood import GaussianNoise
 
 if TYPE_CHECKING:
@@ -30,7 +26,7 @@ class BandEstimates(VarianceComponents, GaussianEstimates):
 
     Attributes
     ----------
-    band_fit : BandFit
+    band_fit : PenaltiesFit
         Answer of the method in the numerics' own units; internal.
     noise_sd : (q,) array
         Square root of `sigma2` for each target, computed without its square, which can underflow.
@@ -38,7 +34,7 @@ class BandEstimates(VarianceComponents, GaussianEstimates):
 
     model: RidgeModel
     posterior: BandPosterior | MixedPosterior
-    band_fit: BandFit | MixedFit
+    band_fit: PenaltiesFit
     noise_sd: FloatArray
     solver: str
     parameterization: str
@@ -77,16 +73,13 @@ class BandEstimates(VarianceComponents, GaussianEstimates):
         The priors of the unpenalised coefficients (flat, 1) and of the noise variance (1/s2) are improper: only
         differences between models with the same unpenalised columns and the same response mean something.
         """
-        design, entry = self.posterior.design, self.method_entry
+        entry = self.method_entry
         if not (entry.integrates or entry.given):
             raise AttributeError(f"log_marginal is not computed by method={self.method!r}: use 'exact'")
-        integral = self.band_fit.log_evidence(self.noise, given=entry.given)
-        return self._per_target(
-            log_marginal(integral, self.noise.of(design), design, self.model.log_weights)
-            + self.band_fit.log_constant(self.noise, given=entry.given)
-        )
+        found = self.band_fit.log_marginal(self.noise, self.model.log_weights, given=entry.given)
+        return self._per_target(found)
 
-    def _made_grid(self, i: int) -> VarianceGrid | MixedGrid:
+    def _made_grid(self, i: int) -> Variances:
         return self.band_fit.grid(self.noise, i)
 
     def explained_variance_of(self, i: int, alpha: float, rng: RandomLike = 0) -> FloatArray:

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import ArrayLike, IntArray, RandomLike, RowsLike
-from pybayesridge.bands.fit import BandFit
-from pybayesridge.bands.mixed import MixedFit
+from pybayesridge.bands.answers import PenaltiesFit
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
@@ -45,7 +44,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
     Parameters
     ----------
     model : BayesRidge
-    fit : BandFit
+    fit : PenaltiesFit
     method, tol, parameterization
         As given to ``fit``.
     recipe : Recipe
@@ -63,7 +62,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
     quadrature_error : float or (q,) array
         Of ``"exact"``: estimated error of the integral over the shares of the bands, in standard deviations; 0 for
         other methods.
-    band_fit : BandFit
+    band_fit : PenaltiesFit
         Answer of the method in the numerics' own units; internal.
     noise_sd : (q,) array
         Square root of `sigma2` for each target, computed without its square, which can underflow.
@@ -80,7 +79,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
     def __init__(
         self,
         model: RidgeModel,
-        fit: BandFit | MixedFit,
+        fit: PenaltiesFit,
         *,
         method: str,
         tol: float,
@@ -271,7 +270,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
         if not row_space:
             raise ValueError("the row space of a fit with bands cannot be left out: save with row_space=True")
         self.posterior = self.posterior.without_rows()
-        self.band_fit = replace(self.band_fit, posterior=self.posterior)  # type: ignore[arg-type]
+        self.band_fit = replace(self.band_fit, posterior=self.posterior)  # type: ignore[type-var]
         for name in ("loo_residuals", "loo_mse"):
             self.__dict__.pop(name, None)
 

@@ -102,6 +102,7 @@ def _laws(results: BandRidgeResults | GeneralizedBandRidgeResults, target: int) 
     grid, none = results.variance_grid(target), np.zeros(0)
     if isinstance(grid, MixedGrid):
         return _mixed_laws(results, grid)
+    assert isinstance(grid, VarianceGrid)
     out = []
     for k, name in enumerate(results.bands.names):
         mean, _, sd = grid.sd(k, none)
@@ -130,8 +131,7 @@ def _mixed_laws(results: BandRidgeResults | GeneralizedBandRidgeResults, grid: M
             out.append(_of_points("sd", name, (mean, sd, np.nan), 2 * np.log(np.maximum(quantiles, LEAST))))
         share, quantiles, little = grid.shares(k, at)
         out.append(_of_points("share", name, (share, np.nan, little), _logit(quantiles)))
-    for pair, name in enumerate(results.correlation_names):
-        mean, quantiles, sd = grid.correlation(pair, at)
+    for name, (mean, quantiles, sd) in zip(results.correlation_names, grid.correlations_at(at), strict=True):
         limits = np.clip(quantiles, -CERTAIN, CERTAIN)
         out.append(_of_points("correlation", name, (mean, sd, np.nan), np.arctanh(limits)))
     if results.model.distribution.has_noise:

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
-from pybayesridge.bands.components import VarianceGrid
-from pybayesridge.bands.mixed_components import MixedGrid
+from pybayesridge.bands.answers import Variances
 from pybayesridge.data.bands import Bands
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.estimates import SUMMARY, LinearEstimates
@@ -41,7 +40,7 @@ class VarianceComponents(LinearEstimates):
 
     model: RidgeModel
 
-    def _made_grid(self, i: int) -> VarianceGrid | MixedGrid:
+    def _made_grid(self, i: int) -> Variances:
         """The posterior of :meth:`variance_grid`."""
         raise NotImplementedError
 
@@ -51,14 +50,14 @@ class VarianceComponents(LinearEstimates):
         assert self.model.bands is not None
         return self.model.bands
 
-    def variance_grid(self, i: int) -> VarianceGrid | MixedGrid:
+    def variance_grid(self, i: int) -> Variances:
         """The joint posterior of the variances of the bands and of any noise, for one target."""
         if i not in self._grids:
             self._grids[i] = self._made_grid(i)
         return self._grids[i]
 
     @cached_property
-    def _grids(self) -> dict[int, VarianceGrid | MixedGrid]:
+    def _grids(self) -> dict[int, Variances]:
         """Those that were made."""
         return {}
 
@@ -194,10 +193,7 @@ class VarianceComponents(LinearEstimates):
     def correlations_of(self, i: int, alpha: float) -> FloatArray:
         """Posterior mean, standard deviation and interval of each correlation of a target, (number of these, 4)."""
         grid, at = self.variance_grid(i), np.array([alpha / 2, 1 - alpha / 2])
-        if not isinstance(grid, MixedGrid):
-            return np.zeros((0, 4))
-        found = [grid.correlation(k, at) for k in range(len(self.correlation_names))]
-        return np.array([[mean, sd, *ends] for mean, ends, sd in found]).reshape(-1, 4)
+        return np.array([[mean, sd, *ends] for mean, ends, sd in grid.correlations_at(at)]).reshape(-1, 4)
 
     @property
     def hyperparameter_names(self) -> list[str]:
@@ -238,9 +234,7 @@ class VarianceComponents(LinearEstimates):
         """
         grid = self.variance_grid(i)
         rows = [np.r_[mean, ends] for mean, ends, _ in (grid.sd(k, at) for k in range(len(self.bands.names)))]
-        if isinstance(grid, MixedGrid):
-            found = (grid.correlation(k, at) for k in range(len(self.correlation_names)))
-            rows += [np.r_[mean, ends] for mean, ends, _ in found]
+        rows += [np.r_[mean, ends] for mean, ends, _ in grid.correlations_at(at)]
         if self.model.distribution.has_noise:
             mean, ends = grid.noise(at)
             rows.append(np.r_[mean, ends])
