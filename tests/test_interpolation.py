@@ -5,6 +5,7 @@ import pytest
 
 from pybayesridge.bands.interpolation import ACCEPTED, filled
 from pybayesridge.bands.lattice import Value, grown
+from pybayesridge.bands.mixed import finer
 
 
 def nodes(seed=0, count=600):
@@ -28,6 +29,28 @@ def test_smooth_functions_are_computed_at_few_nodes():
     np.testing.assert_array_equal(found[asked], values[asked])
     assert (weight @ np.abs(found - values)).max() < ACCEPTED
     np.testing.assert_allclose(found[:, 1:], values[:, 1:], atol=1e-9)
+
+
+def test_polynomials_of_a_higher_degree_are_tried_before_all_nodes_are_computed():
+    x, weight = nodes()
+    values = (x[:, [0]] * x[:, [1]]) ** 2 * x[:, [2]]
+    asked = []
+
+    def function(m):
+        asked.append(m)
+        return values[m]
+
+    found = filled(x, weight, function)
+    assert len(set(asked)) == len(asked) < len(x) / 2
+    np.testing.assert_allclose(found, values, atol=1e-8 * np.abs(values).max())
+
+
+def test_distances_that_are_likely_to_do_are_gone_to_at_once():
+    ladder = np.array([1.3, 1.14, 1.0, 0.84, 0.7])
+    assert finer(ladder, 0, 2e-3, 1e-3) == 1
+    assert finer(ladder, 0, 9e-3, 1e-3) == 2
+    assert finer(ladder, 1, 1.1e-3, 1e-3) == 3
+    assert finer(ladder, 0, np.inf, 1e-3) == finer(ladder, 3, 0.1, 1e-3) == 4
 
 
 def test_functions_that_are_no_polynomials_are_computed_everywhere():

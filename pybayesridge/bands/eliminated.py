@@ -146,6 +146,7 @@ class Eliminated:
     aim: ClassVar[float] = 40.0
     spare: ClassVar[float] = 1.0
     seen: ClassVar[float] = 1e-4
+    slope: ClassVar[float] = 1e-2
 
     @classmethod
     def of(cls, design: Design, bands: list[tuple[int, ...]], columns: list[IntArray], band: int) -> Eliminated:

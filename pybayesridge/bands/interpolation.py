@@ -10,8 +10,8 @@ from scipy.linalg import qr
 
 from pybayesridge._types import FloatArray, IntArray
 
-DEGREE = 5
-"""Of the polynomials."""
+DEGREES = (4, 5)
+"""Of the polynomials that are tried, one after the other."""
 
 ROUNDS = 2
 """For each of their coefficients so many nodes."""
@@ -31,7 +31,7 @@ def filled(features: FloatArray, weight: FloatArray, function: Callable[[int], F
 
     They are computed at nodes that determine polynomials well, and at some others by chance, those of large weight
     more often, where the polynomials are tried out: if one of them is off by more than :data:`ACCEPTED` in the mean,
-    all others are computed too.
+    so are those of the next degree, and after the last of them all others are computed too.
 
     Parameters
     ----------
@@ -42,32 +42,36 @@ def filled(features: FloatArray, weight: FloatArray, function: Callable[[int], F
     function : callable
         The values (J,) at a node.
     """
-    basis = polynomials(features, weight)
-    chosen = _determining(basis, weight)
-    others = np.setdiff1d(np.arange(weight.size), chosen)
-    tried = others
-    if others.size > TRIED:
-        heavy = weight[others] + weight.max() * 1e-6
-        tried = np.sort(np.random.default_rng(SEED).choice(others, TRIED, replace=False, p=heavy / heavy.sum()))
-    known = np.concatenate([chosen, tried])
-    values = np.stack([function(m) for m in known.tolist()])
-    importance = np.sqrt(weight[chosen] + weight.max() * 1e-4)[:, None]
-    fitted = np.linalg.lstsq(importance * basis[chosen], importance * values[: chosen.size], rcond=None)[0]
-    out = basis @ fitted
-    if tried.size and np.abs(out[tried] - values[chosen.size :]).mean(axis=0).max(initial=0.0) > ACCEPTED:
-        rest = np.setdiff1d(others, tried)
-        out[rest] = [function(m) for m in rest.tolist()]
-    out[known] = values
-    return out
+    known: dict[int, FloatArray] = {}
+
+    def at(nodes: IntArray) -> FloatArray:
+        known.update((m, function(m)) for m in nodes.tolist() if m not in known)
+        return np.stack([known[m] for m in nodes.tolist()])
+
+    every = np.arange(weight.size)
+    for degree in DEGREES:
+        basis = polynomials(features, weight, degree)
+        chosen = _determining(basis, weight)
+        tried = others = np.setdiff1d(every, chosen)
+        if others.size > TRIED:
+            heavy = weight[others] + weight.max() * 1e-6
+            tried = np.sort(np.random.default_rng(SEED).choice(others, TRIED, replace=False, p=heavy / heavy.sum()))
+        importance = np.sqrt(weight[chosen] + weight.max() * 1e-4)[:, None]
+        fitted = np.linalg.lstsq(importance * basis[chosen], importance * at(chosen), rcond=None)[0]
+        out: FloatArray = basis @ fitted
+        if not tried.size or np.abs(out[tried] - at(tried)).mean(axis=0).max(initial=0.0) <= ACCEPTED:
+            out[list(known)] = np.stack(list(known.values()))
+            return out
+    return at(every)
 
 
-def polynomials(features: FloatArray, weight: FloatArray) -> FloatArray:
-    """All products of up to :data:`DEGREE` features (M, d), which are standardised, (M, number of products)."""
+def polynomials(features: FloatArray, weight: FloatArray, most: int) -> FloatArray:
+    """All products of up to `most` features (M, d), which are standardised, (M, number of products)."""
     middle = weight @ features
     spread = np.sqrt(weight @ (features - middle) ** 2)
     x = (features - middle) / np.where(spread > 0, spread, 1.0)
     columns = [np.ones(len(x))]
-    for degree in range(1, DEGREE + 1):
+    for degree in range(1, most + 1):
         columns += [
             x[:, list(each)].prod(axis=1) for each in combinations_with_replacement(range(x.shape[1]), degree)
         ]

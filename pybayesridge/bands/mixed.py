@@ -37,14 +37,14 @@ MOST_COLUMNS = 4_000
 STEPS = (1.1, 0.8, 0.57, 0.4)
 """Distances of the points of the lattices that are tried, in posterior standard deviations."""
 
-FAR_STEPS, EARLY = (1.3, 1.0, 0.7, 0.5, 0.35), 5.0
+FAR_STEPS, EARLY = (1.3, 1.14, 1.0, 0.84, 0.7, 0.5, 0.35), 5.0
 """Distances where each point takes long, and the fall of the log density within which these are found out."""
 
 FINER, FEW = (0.28, 0.2), 2
 """Further ones, along all axes for up to so many variances: near zero densities are less like Gaussians."""
 
-MUCH = 10.0
-"""Errors so many times the tolerance need more than the next finer distance."""
+FALL = 1.5
+"""Logs of errors grow as about this power of 1 / distance: 1 for exponential tails, 2 for Gaussian ones."""
 
 WINDOW = 0.8
 """Standard deviations of windows, in those of the posterior."""
@@ -61,8 +61,8 @@ BEND = 1e-3
 ALONG_AXES = 0.3
 """Errors of means are at most about this times what halves along the axes tell: a band near 0 is one rough axis."""
 
-FLAT = 1e-7
-"""Derivatives at a maximum."""
+FLAT, SLOPE = 1e-7, 1e-5
+"""Derivatives at a maximum, and where Newton's steps begin."""
 
 MAXITER = 200
 """Most iterations from a start, and most Newton steps after them."""
@@ -348,13 +348,24 @@ def _refined(
             rough[:] = True
         rough &= at < ladder.size - 1
         if error > tol and rough.any() and lattice.complete:
-            # Where each point takes long, an axis that is much too rough is refined at once.
-            steps = 1 + (costly & (along > MUCH * tol))
-            at, count, found = np.minimum(at + rough * steps, ladder.size - 1), count + len(found), Found()
+            # Where each point takes long, distances that are likely to do are gone to at once.
+            next_one = [finer(ladder, now, own, tol) for now, own in zip(at.tolist(), along.tolist(), strict=True)]
+            at = np.where(rough, np.array(next_one) if costly else at + 1, at)
+            count, found = count + len(found), Found()
         elif early:
             early = False
         else:
             return lattice, mean, error, count + len(found)
+
+
+def finer(ladder: FloatArray, at: int, error: float, tol: float) -> int:
+    """The position of the next distance at which an error is foretold to be small enough, from that at another.
+
+    Where that has been wrong before it is at least two further.
+    """
+    foretold = min(error, 0.5) ** ((ladder[at] / ladder[at + 1 :]) ** FALL)
+    steps = max(1 + int((foretold > tol).sum()), 1 + (at > 0))
+    return min(at + steps, ladder.size - 1)
 
 
 def _place(
@@ -363,14 +374,15 @@ def _place(
     """Coordinates that suit the posterior, its mode in these, a root of its covariance, and solutions needed."""
     first, terms = problem.coordinates(prior), problem.terms
     starts = [first.of_factors(independent(terms, total)) for total in STARTS]
-    found, count = _mode(lambda x: _objective(problem, first, likelihood, x), starts, first.bounds(MOST))
+    slope = problem.system.slope
+    found, count = _mode(lambda x: _objective(problem, first, likelihood, x), starts, first.bounds(MOST), slope=slope)
     factors = first.factors(found)
     coordinates = first.around(terms.variances(factors) * terms.size)
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
         return _objective(problem, coordinates, likelihood, x)
 
-    mode, more = _mode(objective, [coordinates.of_factors(factors)], coordinates.bounds(MOST))
+    mode, more = _mode(objective, [coordinates.of_factors(factors)], coordinates.bounds(MOST), slope=slope)
     mode = coordinates.of_factors(coordinates.factors(mode))
     root = root_at(-_jacobian(lambda x: objective(x)[1], mode, BEND))
     window = WINDOW * np.sqrt((root**2).sum(axis=1))[: terms.count]
@@ -427,6 +439,7 @@ def _mode(
     most: FloatArray,
     *,
     may_vanish: bool = True,
+    slope: float = SLOPE,
 ) -> tuple[FloatArray, int]:
     """The lowest minimum between -`most` and `most` (d,) that is found, and how often the function was evaluated.
 
@@ -440,7 +453,7 @@ def _mode(
             jac=True,
             method="L-BFGS-B",
             bounds=np.column_stack([-most, most]),
-            options={"gtol": 1e-5, "ftol": 1e-14, "maxiter": MAXITER},
+            options={"gtol": slope, "ftol": 1e-14, "maxiter": MAXITER},
         )
         count += int(found.nfev)
         vanished = np.abs(found.x).max() ** 2 <= np.exp(NOTHING)
@@ -466,9 +479,8 @@ def _functions(
     shares = np.sqrt(own / (1 + terms.totals(factors).sum(axis=1, keepdims=True)))
     weight = lattice.weight
     spread = mean - weight @ mean
-    # Combinations of coefficients that depend most on the variances, in units of fitted values.
-    square = spread.T @ (spread * weight[:, None])
-    largest = np.argsort(-np.diag(square) * problem.system.diagonal)[:COEFFICIENTS]
+    # The coefficients that depend most on the variances, in units of fitted values.
+    largest = np.argsort(-(weight @ spread**2) * problem.system.diagonal)[:COEFFICIENTS]
     return np.hstack([shares, terms.correlations(factors), lattice.other[:, None], mean[:, largest]])
 
 

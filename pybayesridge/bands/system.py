@@ -61,6 +61,8 @@ class System:
     """Points that are foretold to be lower by so much more are not looked at; infinite if points cost little."""
     seen: ClassVar[float] = 1e-5
     """Nodes of smaller weight are left out of the mean of what is costly and not random."""
+    slope: ClassVar[float] = 1e-5
+    """Derivatives at the mode around which lattices are; they need not be at the mode itself."""
 
     @classmethod
     def of(cls, design: Design, bands: list[tuple[int, ...]], columns: list[IntArray]) -> System:
