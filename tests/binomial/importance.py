@@ -97,7 +97,7 @@ def _slope_and_bend(data, psi):
     return data.successes * up - data.failures * down, bend
 
 
-def _mode(data, rows, penalty):
+def mode(data, rows, penalty):
     """Newton's method with halved steps: the mode and the inverse of the curvature."""
     beta = np.zeros(rows.shape[1])
 
@@ -124,7 +124,7 @@ def integrate(data, inside, v, draws, rng):
     rows = np.column_stack([np.ones(len(data.x)), data.x[:, inside]])
     size = rows.shape[1]
     penalty = np.r_[0.0, np.full(size - 1, 1.0 / v)]
-    center, cov = _mode(data, rows, penalty)
+    center, cov = mode(data, rows, penalty)
     for _ in range(ROUNDS):
         root = np.linalg.cholesky(cov)
         normal = rng.standard_normal((draws, size))
