@@ -18,6 +18,9 @@ N, M = 40, number(4, 2)
 SAME = 1e-9
 """Quantiles that two searches find, relative to the standard deviation, and probabilities; 1e-11 was seen."""
 
+PROBABILITY, TABLE = 2e-3, 5e-3
+"""Of levels of quantiles of mixtures, and of such quantiles themselves: tables of a thousandth of the probability."""
+
 DRAWS = 0.06
 """Monte Carlo error of quantiles of 20,000 draws, in standard deviations: five standard errors."""
 
@@ -504,3 +507,54 @@ def test_means_do_not_depend_on_what_else_is_asked(kind):
     whole, alone = law.ask(Ask((0.5,), above=True)), law.ask(Ask((0.5,), sd=False))
     np.testing.assert_allclose(alone.mean, whole.mean, rtol=SAME)
     np.testing.assert_allclose(alone.quantiles, whole.quantiles, rtol=SAME)
+
+
+@pytest.fixture(scope="module", params=["y ~ `b c` + (1 | g) + (1 | h)", "y ~ a + (d | h)"])
+def banded(request):
+    out = []
+    for data in completed(2):
+        data["h"] = np.arange(N) % 5
+        data["y"] += np.repeat([0.0, 1.0, 2.0, -1.0, -2.0], N // 5)[np.argsort(data["h"], kind="stable").argsort()]
+        out.append(BayesRidge.from_formula(request.param, data, unpenalized="fixed").fit("exact"))
+    return pool(out)
+
+
+def test_variance_components_are_those_of_the_mixture_over_the_fits(banded):
+    found, each = banded.variance_components(0.2), [one.variance_components(0.2) for one in banded.fits]
+    for name in ("mean", "share", "prob_below_1pct"):
+        np.testing.assert_allclose(found[name], sum(one[name] for one in each) / 2)
+    square = sum(one["sd"] ** 2 + one["mean"] ** 2 for one in each) / 2
+    np.testing.assert_allclose(found["sd"], np.sqrt(square - found["mean"] ** 2))
+    probabilities = np.linspace(0.001, 0.999, 999)
+    tables = [one.component_quantiles(probabilities) for one in banded.fits]
+    for row, name in enumerate(found.index):
+        for k, prefix in enumerate(("", "share_")):
+            for end, level in {"lower": 0.1, "upper": 0.9, "bound": 0.8}.items():
+                value = found.loc[name, prefix + end]
+                quantiles = [table[row, k] for table in tables]
+                if np.isnan(quantiles).all() or (end == "bound" and name.startswith("cor(")):
+                    assert np.isnan(value)
+                    continue
+                inside = [np.interp(value, q, probabilities, left=0.0, right=1.0) for q in quantiles]
+                assert np.mean(inside) == pytest.approx(level, abs=PROBABILITY)
+    same = pool([banded.fits[0]] * 2).variance_components(0.2)
+    np.testing.assert_allclose(same, each[0], rtol=TABLE, atol=TABLE)
+
+
+def test_random_effects_are_those_of_the_mixture_over_the_fits(banded):
+    found, each = banded.random_effects("h", 0.2), [one.random_effects("h", 0.2) for one in banded.fits]
+    pd.testing.assert_frame_equal(found.iloc[:, :3], each[0].iloc[:, :3])
+    np.testing.assert_allclose(found["mean"], sum(one["mean"] for one in each) / 2, atol=1e-12)
+    square = sum(one["sd"] ** 2 + one["mean"] ** 2 for one in each) / 2
+    np.testing.assert_allclose(found["sd"], np.sqrt(square - found["mean"] ** 2))
+    columns = found.index.get_level_values("column")
+    np.testing.assert_allclose(found[["lower", "upper"]], banded.conf_int(0.2).loc[columns].to_numpy(), rtol=1e-7)
+
+
+def test_fits_with_one_penalty_have_no_components():
+    rng = np.random.default_rng(0)
+    one = BayesRidge(rng.normal(size=20), rng.normal(size=(20, 3))).fit()
+    both = pool([one, one])
+    for name in ("variance_components", "random_effects"):
+        with pytest.raises(AttributeError, match=f"{name}.*several penalties"):
+            getattr(both, name)()

@@ -338,6 +338,55 @@ class PooledResults(Ratios, Shown, saved.Saveable):
         fits: list[Any] = self.fits
         return mixed_tables([fit.hyperparameters for fit in fits], check_alpha(alpha))
 
+    def variance_components(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Standard deviations of bands, and their shares: the table of a single fit, for the mixture over the fits.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+        """
+        fits, alpha = self._with_bands("variance_components"), check_alpha(alpha)
+        each = [fit.variance_components(alpha) for fit in fits]
+        out: pd.DataFrame = sum(each[1:], start=each[0]) / len(each)
+        out["sd"] = total_moments([one["mean"] for one in each], [one["sd"] for one in each])[1]
+        at = _scores()
+        points = [_equally_probable(at, fit.component_quantiles(ndtr(at))) for fit in fits]
+        together = np.concatenate(points, axis=-1)
+        for name, share in {"lower": alpha / 2, "upper": 1 - alpha / 2, "bound": 1 - alpha}.items():
+            out[[name, f"share_{name}"]] = np.quantile(together, share, axis=-1, method="inverted_cdf")
+        # Bounds are of what may be zero, which correlations are not.
+        out["bound"] = out["bound"].where(out["share"].notna())
+        return out
+
+    def random_effects(
+        self, bands: str | Sequence[str] | None = None, alpha: float = 0.05, target: str | int | None = None
+    ) -> pd.DataFrame:
+        """Coefficients of the columns of each band: the table of a single fit, for the mixture over the fits.
+
+        Parameters
+        ----------
+        bands : str or sequence of str, optional
+            Names of bands; all by default.
+        alpha : float
+            One minus the probability of the intervals.
+        target : str or int, optional
+            Which target, by name or position; needed where there are several.
+        """
+        out, at = self._with_bands("random_effects")[0].levels_of(bands)
+        i = target_position(self._data.targets, target, "random_effects")
+        found = self._coefficients(check_alpha(alpha), i, at)
+        ends = found.quantiles[:, 0]
+        return out.assign(mean=found.mean[:, 0], sd=found.sd[:, 0], lower=ends[:, 0], upper=ends[:, 1])
+
+    def _with_bands(self, name: str) -> list[Any]:
+        """The fits, which have bands; an AttributeError if they have none."""
+        if not hasattr(self._first, name):
+            raise AttributeError(
+                f"{name}() is of fits with several penalties, as of bands= or of (1 | g) in a formula"
+            )
+        return list(self.fits)
+
     @property
     def group_inclusion_prob(self) -> pd.Series:
         """Posterior inclusion probabilities of the groups of a SpikeSlab, by label."""
@@ -618,15 +667,14 @@ def mixed_tables(tables: Sequence[Callable[[float], pd.DataFrame]], alpha: float
     What the fits say of intervals of many probabilities gives their quantile functions, at `POINTS` of which the
     mixture has its quantiles: their tails are right to 2 % of what is in them.
     """
-    scores = np.linspace(NEAREST, FARTHEST, SCORES)
-    probability = (np.arange(POINTS) + 0.5) / POINTS
-    wanted, points, means = ndtri(probability), [], []
+    at = _scores()
+    wanted, points, means = ndtri((np.arange(POINTS) + 0.5) / POINTS), [], []
     for table in tables:
-        each = [table(float(2 * ndtr(-score))) for score in scores]
+        each = [table(float(2 * ndtr(-score))) for score in at[at > 0]]
         low, high = (np.stack([one[name].to_numpy() for one in each]) for name in ("lower", "upper"))
-        values, at = np.concatenate([low[::-1], high]), np.concatenate([-scores[::-1], scores])
+        values = np.concatenate([low[::-1], high])
         whole = np.isfinite(values).all(axis=0) & (values == np.rint(values)).all(axis=0)
-        drawn = np.stack([_interpolated(wanted, at, column) for column in values.T])
+        drawn = _equally_probable(at, values.T)
         nearest = values[np.abs(wanted[:, None] - at).argmin(axis=1)].T
         points.append(np.where(whole[:, None], nearest, drawn))
         means.append(each[0]["mean"].to_numpy())
@@ -637,6 +685,19 @@ def mixed_tables(tables: Sequence[Callable[[float], pd.DataFrame]], alpha: float
         if name in out:
             out[name] = np.quantile(together, share, axis=1, method="inverted_cdf")
     return out
+
+
+def _scores() -> FloatArray:
+    """Normal scores at which quantiles of hyperparameters are asked for, ascending."""
+    scores = np.linspace(NEAREST, FARTHEST, SCORES)
+    return np.concatenate([-scores[::-1], scores])
+
+
+def _equally_probable(at: FloatArray, values: FloatArray) -> FloatArray:
+    """`POINTS` equally probable values from quantiles (..., c) at normal scores (c,), (..., POINTS)."""
+    wanted = ndtri((np.arange(POINTS) + 0.5) / POINTS)
+    drawn = [_interpolated(wanted, at, each) for each in values.reshape(-1, at.size)]
+    return np.stack(drawn).reshape(*values.shape[:-1], POINTS)
 
 
 def _interpolated(wanted: FloatArray, at: FloatArray, values: FloatArray) -> FloatArray:

@@ -132,6 +132,12 @@ class VarianceComponents(LinearEstimates):
         """
         check_alpha(alpha)
         i = target_position(self.model.data.targets, target, "random_effects")
+        out, at = self.levels_of(bands)
+        mean, sd, interval = self.some_coefficients(at, i, alpha)
+        return out.assign(mean=mean, sd=sd, lower=interval[:, 0], upper=interval[:, 1])
+
+    def levels_of(self, bands: str | Sequence[str] | None) -> tuple[pd.DataFrame, list[int]]:
+        """The first columns of :meth:`random_effects`, and the positions of its rows among the coefficients."""
         shift = len(self.model.exog_names) - len(self.model.data.exog_columns)
         index, at, told = [], [], []
         for name in self.named_bands(bands):
@@ -140,10 +146,8 @@ class VarianceComponents(LinearEstimates):
             index += [(name, column) for column in columns]
             told += self._levels(name, columns)
             at += (members + shift).tolist()
-        mean, sd, interval = self.some_coefficients(at, i, alpha)
         rows = pd.MultiIndex.from_tuples(index, names=["band", "column"])
-        out = pd.DataFrame(told, index=rows, columns=["group", "level", "term"], dtype=object)
-        return out.assign(mean=mean, sd=sd, lower=interval[:, 0], upper=interval[:, 1])
+        return pd.DataFrame(told, index=rows, columns=["group", "level", "term"], dtype=object), at
 
     def _levels(self, name: str, columns: list[str]) -> list[tuple[str, object, str]]:
         """Group, level and term of each column of a band."""
@@ -182,6 +186,19 @@ class VarianceComponents(LinearEstimates):
         correlations = self.correlations_of(i, alpha)
         rest = np.full((len(correlations), out.shape[1] - 4), np.nan)
         return np.vstack([out, np.column_stack([correlations, rest])])
+
+    def component_quantiles(self, at: FloatArray) -> FloatArray:
+        """Quantiles (c,) of standard deviations and shares, as rows of :meth:`variance_components`, (rows, 2, c).
+
+        Correlations are where standard deviations are, and have no shares.
+        """
+        rows = []
+        for grid in map(self.variance_grid, range(len(self.model.data.targets))):
+            rows += [[grid.sd(k, at)[1], grid.shares(k, at)[1]] for k in range(len(self.bands.names))]
+            if isinstance(grid, MixedGrid):
+                none = np.full(at.size, np.nan)
+                rows += [[grid.correlation(k, at)[1], none] for k in range(len(self.correlation_names))]
+        return np.array(rows)
 
     @property
     def correlation_names(self) -> list[str]:
