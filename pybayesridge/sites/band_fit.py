@@ -21,9 +21,7 @@ from pybayesridge.bands.covariance import Coordinates, Factors, factors_of_entri
 from pybayesridge.bands.lattice import Found, Lattice, Value, grown, root_at
 from pybayesridge.bands.mixed import (
     EARLY,
-    FAR_STEPS,
     FINER,
-    MUCH,
     STARTS,
     WINDOW,
     independent,
@@ -109,7 +107,10 @@ COEFFICIENTS = 20
 """Coefficients whose means tell the error of the integral."""
 
 
-LADDER = FAR_STEPS + FINER
+MUCH = 10.0
+"""Errors so many times the tolerance need more than the next finer distance."""
+
+LADDER = (1.3, 1.0, 0.7, 0.5, 0.35, *FINER)
 """Distances of the points of the lattices that are tried, in posterior standard deviations."""
 
 
