@@ -195,9 +195,7 @@ class VarianceComponents(LinearEstimates):
         rows = []
         for grid in map(self.variance_grid, range(len(self.model.data.targets))):
             rows += [[grid.sd(k, at)[1], grid.shares(k, at)[1]] for k in range(len(self.bands.names))]
-            if isinstance(grid, MixedGrid):
-                none = np.full(at.size, np.nan)
-                rows += [[grid.correlation(k, at)[1], none] for k in range(len(self.correlation_names))]
+            rows += [[quantiles, np.full(at.size, np.nan)] for _, quantiles, _ in grid.correlations_at(at)]
         return np.array(rows)
 
     @property
