@@ -171,12 +171,12 @@ def integrate(
     limit = find_ends(nodes, max(SKETCHED, nodes.tol))
     sketch = sketched(nodes)
     nodes.strip()
-    rise, fall = nodes.prior.a, limit or -nodes.slope(nodes.log_t2[-1])
+    rise, fall = nodes.prior.a, _rate(limit, -nodes.slope(nodes.log_t2[-1]))
     (count, shape), error = _first_rule(sketch, rise, fall, tol), np.inf
     for _ in range(maxiter + 1):
         found = _solved(nodes, sketch, sketch.rule(count, shape, rise, fall).nodes)
         seen = -nodes.slope(found[-1].log_t2)
-        fall = limit or seen
+        fall = _rate(limit, seen)
         rule = sketch.rule(count, shape, rise, fall)
         density = np.array([node.log_evidence for node in found]) + nodes.prior.values(rule.nodes)
         log_integral, weight = _weights(rule, density)
@@ -206,7 +206,7 @@ def planned(nodes: Nodes, tol: float) -> tuple[Plan | None, float]:
     sketch = sketched(nodes)
     if limit is not None:
         return None, sketch.center
-    rise, fall = nodes.prior.a, -nodes.slope(nodes.log_t2[-1])
+    rise, fall = nodes.prior.a, _rate(limit, -nodes.slope(nodes.log_t2[-1]))
     count, shape = _first_rule(sketch, rise, fall, tol)
     rule = sketch.rule(count, shape, rise, fall)
     return Plan(rule, _relative(rule.nodes, sketch.density(rule.nodes), fall), sketch, fall), sketch.center
@@ -318,14 +318,20 @@ def find_ends(nodes: Nodes, accuracy: float) -> float | None:
             "the posterior of the penalty is improper: the penalised columns separate the responses, and the prior "
             "does not rule out coefficients of any size; pass a `prior` with a larger second number"
         )
+    _rate(limit, seen)
+    _walk(nodes, -1.0, accuracy)
+    return limit
+
+
+def _rate(limit: float | None, seen: float) -> float:
+    """The rate at which the density falls in the end: the limit that separation sets, or what was seen of it."""
     if limit is None and seen < SETTLED:
         raise ValueError(
             f"the posterior of the penalty lies more than a factor of e^{FARTHEST:g} from the scale of its prior, "
             "beyond what double precision resolves: the columns explain the responses but for next to no noise. Give "
             "the penalty by method='fixed'"
         )
-    _walk(nodes, -1.0, accuracy)
-    return limit
+    return limit or seen
 
 
 def _limit_of_fall(nodes: Nodes, seen: float) -> float | None:
