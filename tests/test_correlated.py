@@ -151,7 +151,7 @@ def test_equals_a_dense_grid(case):
 def test_variances_and_correlations_equal_a_dense_grid(case):
     _, fit, grid = case
     found, weight = fit.grid(GaussianNoise(None), 0), grid["weight"]
-    mean, ends, sd = found.correlation(0, np.array([0.1, 0.5, 0.9]))
+    mean, ends, sd = found.correlations_at(np.array([0.1, 0.5, 0.9]))[0]
     middle = weight @ grid["rho"]
     spread = np.sqrt(weight @ (grid["rho"] - middle) ** 2)
     assert mean == pytest.approx(middle, abs=INTERPOLATED * spread)
@@ -177,7 +177,7 @@ def test_without_correlations_it_is_the_fit_of_independent_bands():
         independent.fit_exact(other, R2, GaussianNoise(None), 1e-5),
     )
     noise = GaussianNoise(None)
-    evidence = (fit.log_evidence(noise, given=False)[0] + fit.log_constant(noise, given=False) for fit in (one, two))
+    evidence = (fit.log_marginal(noise, 0.0, given=False)[0] for fit in (one, two))
     assert next(evidence) == pytest.approx(next(evidence), abs=MEAN)
     at = Ask((0.025, 0.975))
     first, second = (fit.posterior.coefficients.ask(at) for fit in (one, two))
