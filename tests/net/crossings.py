@@ -27,6 +27,9 @@ ROWS = 60
 SAME = 2e-4
 """Relative to the largest number of an answer: expectation propagation stops within a tenth of it."""
 
+PRINTED = 1.1e-3
+"""Likewise of a line of text, in which numbers have four digits: the last may be rounded up or down."""
+
 
 def table(seed: int = 3) -> pd.DataFrame:
     """Numbers, factors, weights and responses of every family."""
@@ -144,7 +147,8 @@ NOT_ASKED = (
 """What is drawn with a seed, tells how numbers were found, or shows numbers that are asked for anyway."""
 
 
-ITERATIONS = re.compile(r"Iterations: +\d+ *")
+ITERATIONS = re.compile(r"Iterations: +[\d,]+ *")
+NUMBERS = re.compile(r"-?\d[\d,]*\.?\d*(?:e[-+]\d+)?")
 
 
 def _saved(res: Any, **options: bool) -> Any:
@@ -241,11 +245,24 @@ def differences(before: dict[str, Any], after: dict[str, Any], form: Form) -> li
         if name.startswith("summary") and isinstance(new, str):
             old, new = (ITERATIONS.sub("", text) for text in (old, new))
         if isinstance(old, str) or isinstance(new, str) or new is None:
-            if not (isinstance(old, str) and isinstance(new, str) and old == new):
+            if not (isinstance(old, str) and isinstance(new, str) and _read_alike(old, new)):
                 out.append(f"{name}: {str(old)[:300]!r} -> {str(new)[:300]!r}")
         elif (found := _apart(old, new)) > SAME:
             out.append(f"{name}: {found:.1e}")
     return out
+
+
+def _read_alike(old: str, new: str) -> bool:
+    """Whether words are the same, and numbers as good as the same relative to the largest of their line."""
+    words, numbers = (
+        [[part(line) for line in text.splitlines()] for text in (old, new)]
+        for part in (lambda line: NUMBERS.sub("#", line).split(), _numbers_in)
+    )
+    return words[0] == words[1] and all(_apart(*pair) <= PRINTED for pair in zip(*numbers, strict=True))
+
+
+def _numbers_in(line: str) -> np.ndarray:
+    return np.array([float(number.replace(",", "")) for number in NUMBERS.findall(line)])
 
 
 def _apart(old: np.ndarray, new: np.ndarray) -> float:
