@@ -19,14 +19,7 @@ import scipy
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.covariance import Coordinates, Factors, factors_of_entries, lower_entries
 from pybayesridge.bands.lattice import Found, Lattice, Value, grown, root_at
-from pybayesridge.bands.mixed import (
-    EARLY,
-    FINER,
-    STARTS,
-    WINDOW,
-    independent,
-    without_nothing,
-)
+from pybayesridge.bands.mixed import EARLY, FINER, STARTS, WINDOW, independent, without_nothing
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.system import System
@@ -105,7 +98,6 @@ IMPROPER = (
 
 COEFFICIENTS = 20
 """Coefficients whose means tell the error of the integral."""
-
 
 MUCH = 10.0
 """Errors so many times the tolerance need more than the next finer distance."""
@@ -472,12 +464,9 @@ def _refined(
     """
     ladder = np.array(LADDER)
     rungs, early, found = np.zeros(place.middle.size, dtype=np.intp), True, Found()
-    while (
-        True
-    ):  # at each turn some axes take the next rung of the ladder, or it is the whole lattice after its middle
-        lattice, kept = grown(
-            density, place.middle, place.root * ladder[rungs], EARLY if early else DROP, found=found
-        )
+    while True:  # at each turn some axes take the next rung, or it is the whole lattice after its middle
+        drop = EARLY if early else DROP
+        lattice, kept = grown(density, place.middle, place.root * ladder[rungs], drop, found=found)
         values = functions(lattice, kept)
         along = lattice.errors_along_axes(values)
         # The edge of the middle is no error of its axes.

@@ -28,7 +28,6 @@ DIGITS, LEAST = 12, 1e-9
 """Rows of orthonormal columns that agree to so many digits are one, and they span a dimension if they reach so far
 into it."""
 
-
 FIRM = 1e-3
 """Rows that have to stay where they are leave no direction if their least singular value, relative to the largest, is
 above this: the program, which allows them to move by its tolerance, would find none either."""

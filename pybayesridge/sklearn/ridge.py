@@ -104,7 +104,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     sigma2 : float, optional
         The noise variance where it is known.
     family : {"gaussian", "student-t", "poisson", "negative-binomial"}, default "gaussian"
-        The distribution of the response. ``"student-t"`` is for responses with outliers. With the latter two y are
+        The distribution of the response. ``"student-t"`` is for responses with outliers. With the last two y are
         counts and ``predict`` gives expected counts (posterior medians); for exposures use
         :class:`pybayesridge.BayesRidge`, as for shares of trials and ordered categories. For yes/no responses use
         :class:`BayesRidgeClassifier`.
