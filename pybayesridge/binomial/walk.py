@@ -107,6 +107,7 @@ class BinaryWalk(Walk):
             xt=xt,
             fixed=source.c.shape[1],
             weight=np.tile(first.weight, (n, 1)),
+            linear=np.tile(first.linear, (n, 1)),
             cross=np.tile(xt @ first.linear, (n, 1)),
             yy=np.full(n, float(first.linear @ (first.linear / first.weight))),
         )
@@ -179,8 +180,7 @@ class BinaryWalk(Walk):
         """Draw the auxiliary variables of all walkers anew."""
         n_rows = self.weighted.xt.shape[1]
         psi = np.empty((self.n, n_rows))
-        most = max(self.walkers.columns_in(i) for i in range(self.n))
-        normal = self.rng.standard_normal((self.n, most))
+        normal = self.rng.standard_normal((self.n, max(map(self.walkers.normals, range(self.n)))))
         for i in range(self.n):
             self.walkers.draw_predictor(i, normal[i], psi[i])
         self.about.add(psi)
@@ -192,7 +192,7 @@ class BinaryWalk(Walk):
         for first in range(0, self.n, at_once):
             some = slice(first, first + at_once)
             drawn = self.source.draw(psi[some], self.rng)
-            own.weight[some] = drawn.weight
+            own.weight[some], own.linear[some] = drawn.weight, drawn.linear
             own.yy[some] = (drawn.linear**2 / drawn.weight).sum(axis=1)
             if self.source.likelihood.link == "probit":
                 self.linear[some] = drawn.linear @ own.xt.T
@@ -204,14 +204,13 @@ class BinaryWalk(Walk):
         """Walk under the expansion of the likelihood, and draw the linear predictors (w, n) at the end."""
         own = self.weighted
         before = [self.walkers.state(i)[:2] for i in range(self.n)]
-        own.weight[:], own.cross[:] = given.weight, own.xt @ given.linear
+        own.weight[:], own.linear[:], own.cross[:] = given.weight, given.linear, own.xt @ given.linear
         own.yy[:] = float(given.linear @ (given.linear / given.weight))
         for i, (_, node) in enumerate(before):
             self.walkers.reweigh(i, node)
             self.walkers.walk(i, self.expanded)
         moved = np.empty(psi.shape)
-        most = max(self.walkers.columns_in(i) for i in range(self.n))
-        normal = self.rng.standard_normal((self.n, most))
+        normal = self.rng.standard_normal((self.n, max(map(self.walkers.normals, range(self.n)))))
         for i in range(self.n):
             self.walkers.draw_predictor(i, normal[i], moved[i])
         gain = self._beyond(moved, given) - self._beyond(psi, given)

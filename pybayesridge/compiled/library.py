@@ -15,11 +15,12 @@ _POINTER, _INTEGER, _INT, _DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_in
 FUNCTIONS = (
     ("run_new", _POINTER, [_POINTER, _INTEGER]),
     ("run_free", None, [_POINTER]),
-    ("run_start", _INT, [_POINTER, _INTEGER, _POINTER, _INTEGER, _INTEGER, _POINTER, _POINTER, _POINTER, _DOUBLE]),
+    ("run_start", _INT, [_POINTER, _INTEGER, _POINTER, _INTEGER, _INTEGER, *[_POINTER] * 4, _DOUBLE]),
     ("run_advance", _INT, [_POINTER, _INTEGER, _INTEGER, _INTEGER, _POINTER, _POINTER]),
     ("run_sweep", _INT, [_POINTER, *[_INTEGER] * 3, *[_POINTER] * 3]),
     ("run_state", _INTEGER, [_POINTER, _INTEGER, _POINTER, _POINTER, _POINTER]),
     ("run_walk", _INT, [_POINTER, _INTEGER, _INTEGER]),
+    ("run_normals", _INTEGER, [_POINTER, _INTEGER]),
     ("run_coefficients", _INTEGER, [_POINTER, _INTEGER, *[_POINTER] * 5]),
     ("run_reweigh", _INT, [_POINTER, _INTEGER, _INTEGER, _POINTER, _DOUBLE]),
     ("run_forget", None, [_POINTER]),

@@ -188,7 +188,7 @@ class Weighted:
         The columns that may be in, then k columns that are always in, with flat coefficients.
     fixed : int
         k.
-    weight : (W, n) array
+    weight, linear : (W, n) arrays
     cross : (W, d + k) array
         X' times the linear terms.
     yy : (W,) array
@@ -197,6 +197,7 @@ class Weighted:
     xt: FloatArray
     fixed: int
     weight: FloatArray
+    linear: FloatArray
     cross: FloatArray
     yy: FloatArray
 
@@ -265,7 +266,7 @@ class Walkers:
             "most_columns": self.most_columns,
             "most_together": 1,
             "n_free": 0,
-            "dual_from": 0 if xt is None or own is not None else xt.shape[1] + xt.shape[1] // 4 + 16,
+            "dual_from": 0 if xt is None else dual_from(xt.shape[1]),
         }
         self._struct = _Problem(**numbers, yy=problem.yy, outside=outside, nu=problem.nu, swap_share=self.swap_share)
         self.pace(1)
@@ -420,14 +421,11 @@ class Walkers:
             while self._struct.table_sizes < min(units.size + 2 * MOST_TOGETHER, self.problem.units.n + 1):
                 self._tabulate(2 * self._struct.table_sizes)
         own = np.ascontiguousarray(units, dtype=np.int32)
-        weight, cross, yy = None, self._arrays["cross"], self.problem.yy
-        if self.weighted is not None:
-            weight, cross, yy = (
-                part[walker] for part in (self.weighted.weight, self.weighted.cross, self.weighted.yy)
-            )
-        if not library().run_start(
-            self._handle, walker, _address(own), own.size, node, _address(seed), _address(weight), _address(cross), yy
-        ):
+        weight, linear, cross, yy = None, None, self._arrays["cross"], self.problem.yy
+        if (rows := self.weighted) is not None:
+            weight, linear, cross, yy = (part[walker] for part in (rows.weight, rows.linear, rows.cross, rows.yy))
+        addresses = (_address(part) for part in (seed, weight, linear, cross))
+        if not library().run_start(self._handle, walker, _address(own), own.size, node, *addresses, yy):
             raise MemoryError("not enough memory for the sampler")
 
     def walk(self, walker: int, steps: int) -> None:
@@ -438,7 +436,7 @@ class Walkers:
             self._tabulate(2 * self._struct.table_sizes)
 
     def draw_predictor(self, walker: int, normal: FloatArray, psi: FloatArray) -> None:
-        """Draw the linear predictor (n,) given the set and the weights, by at least m normal numbers."""
+        """Draw the linear predictor (n,) given the set and the weights, by :meth:`normals` normal numbers or more."""
         if library().run_coefficients(self._handle, walker, None, None, None, _address(normal), _address(psi)) < 0:
             raise MemoryError("not enough memory for the sampler")
 
@@ -446,9 +444,15 @@ class Walkers:
         """Columns in (the fixed ones from d on), ascending, and mean and covariance of the coefficients."""
         most = self.columns_in(walker)
         column, mean, cov = np.empty(most, dtype=np.int32), np.empty(most), np.empty((most, most))
-        library().run_coefficients(self._handle, walker, *(_address(a) for a in (column, mean, cov)), None, None)
+        addresses = (_address(a) for a in (column, mean, cov))
+        if library().run_coefficients(self._handle, walker, *addresses, None, None) < 0:
+            raise MemoryError("not enough memory for the sampler")
         order = np.argsort(column)
         return column[order].astype(np.intp), mean[order], cov[np.ix_(order, order)]
+
+    def normals(self, walker: int) -> int:
+        """How many normal numbers such a draw takes."""
+        return int(library().run_normals(self._handle, walker))
 
     def columns_in(self, walker: int) -> int:
         """How many columns are in, the fixed ones among them."""
@@ -533,6 +537,11 @@ def _sums(prob: FloatArray) -> FloatArray:
 
 def _double(array: FloatArray) -> FloatArray:
     return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def dual_from(n: int) -> int:
+    """Columns in, of sets that are held by n rows."""
+    return n + n // 4 + 16
 
 
 def _evenly(problem: Problem, grid: Grid) -> Proposals:

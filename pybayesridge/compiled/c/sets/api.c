@@ -31,7 +31,7 @@ EXPORT void run_free(Run *run) {
     if (run->near) forget_neighbours(run);
     void *own[] = {run->walker, run->near, run->similar, run->h, run->u,
                    run->factor, run->factor_n, run->solution, run->s, run->reach, run->v_in, run->b_in,
-                   run->cross_terms, run->weighted, run->block, run->columns, run};
+                   run->cross_terms, run->weighted, run->flat, run->block, run->columns, run};
     for (size_t e = 0; e < sizeof own / sizeof *own; e++) free(own[e]);
 }
 
@@ -51,10 +51,11 @@ EXPORT Run *run_new(const Problem *p, int64_t n_walkers) {
     run->v_in = numbers(q * q);
     run->reach = numbers(q);
     run->b_in = numbers(q);
-    run->cross_terms = numbers(q * (p->n > q ? p->n : q));
+    run->cross_terms = numbers(q * (dual_size(p) > q ? dual_size(p) : q));
     run->weighted = numbers(p->n);
+    run->flat = numbers((p->n + p->fixed + 1) * p->fixed);
     run->factor_n = numbers(1);
-    int good = run->walker && run->near && run->similar && run->s && run->v_in && run->reach && run->b_in && run->cross_terms && run->weighted && run->factor_n;
+    int good = run->walker && run->near && run->similar && run->s && run->v_in && run->reach && run->b_in && run->cross_terms && run->weighted && run->flat && run->factor_n;
     for (int64_t i = 0; good && i < n_walkers; i++) {
         Walker *w = run->walker + i;
         w->place = malloc((size_t)columns * sizeof *w->place);
@@ -75,7 +76,7 @@ EXPORT void run_forget(Run *run) { forget_neighbours(run); }
 
 /* Put a walker into a state; 0 without memory. */
 EXPORT int run_start(Run *run, int64_t walker, const int32_t *units, int64_t n_in, int64_t node, const uint64_t *seed,
-                     const double *weights, const double *cross, double yy) {
+                     const double *weights, const double *linear, const double *cross, double yy) {
     const Problem *p = run->problem;
     Walker *w = run->walker + walker;
     int64_t m = p->fixed;
@@ -86,6 +87,7 @@ EXPORT int run_start(Run *run, int64_t walker, const int32_t *units, int64_t n_i
     w->since_sum = INT64_MAX;
     w->node = node;
     w->weights = weights;
+    w->linear = linear;
     w->cross = cross;
     w->yy = yy;
     if (seed) memcpy(w->random, seed, sizeof w->random);
@@ -155,19 +157,84 @@ EXPORT int run_walk(Run *run, int64_t walker, int64_t steps) {
     return DONE;
 }
 
+/* Mean and covariance of the coefficients in the rows' form: with g of the slab, mean g X'P y and covariance
+   g - g X'P X g of those that have it; P is that of state.c. */
+static int dual_coefficients(Run *run, const Walker *w, double *mean, double *covariance) {
+    const Problem *p = run->problem;
+    const int64_t n = p->n, size = dual_size(p), m = w->m;
+    const double g = 1.0 / p->k[w->node];
+    double *px = malloc((size_t)(m * size) * sizeof *px); /* P of each column, or rows of P of the fixed ones */
+    if (!px) return 0;
+    memset(px, 0, (size_t)(m * size) * sizeof *px);
+    for (int64_t i = 0; i < m; i++) {
+        const int64_t j = w->column[i];
+        double *to = px + i * size;
+        if (j >= p->d) memcpy(to, w->p + (n + j - p->d) * size, (size_t)size * sizeof *to);
+        for (int64_t r = 0; j < p->d && r < n; r++) {
+            const double *from = w->p + r * size, own = p->xt[j * n + r];
+            for (int64_t l = 0; l < size; l++) to[l] += own * from[l];
+        }
+        mean[i] = j < p->d ? g * dot(p->xt + j * n, w->py, n) : w->py[n + j - p->d];
+    }
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t l = 0; l <= i; l++) {
+            /* Of two fixed columns an entry of P, with one of the others g times an entry of P x. */
+            const int64_t a = w->column[i], b = w->column[l];
+            double value;
+            if (b >= p->d) value = -px[i * size + n + b - p->d] * (a < p->d ? g : 1.0);
+            else value = -g * dot(px + i * size, p->xt + b * n, n) * (a < p->d ? g : 1.0);
+            covariance[i * m + l] = covariance[l * m + i] = value + (i == l && a < p->d ? g : 0.0);
+        }
+    free(px);
+    return 1;
+}
+
+/* A draw of the linear predictor in the rows' form: one of its prior and of the noise, corrected by what the data say
+   of their sum (Papandreou & Yuille 2010). */
+static void dual_predictor(const Run *run, const Walker *w, const double *normal, double *psi) {
+    const Problem *p = run->problem;
+    const int64_t n = p->n, size = dual_size(p);
+    const double g = 1.0 / p->k[w->node], slab = sqrt(g);
+    double *lacking = run->weighted;
+    for (int64_t i = 0; i < w->m; i++) {
+        const double *x = p->xt + w->column[i] * n, value = slab * normal[i];
+        for (int64_t l = 0; w->column[i] < p->d && l < n; l++) psi[l] += value * x[l];
+    }
+    for (int64_t l = 0; l < n; l++)
+        lacking[l] = psi[l] + normal[w->m + l] / sqrt(w->weights[l]);
+    /* P (y, 0) - P (lacking, 0): what the rows and the fixed columns are corrected by. */
+    double *by = run->u;
+    memcpy(by, w->py, (size_t)size * sizeof *by);
+    for (int64_t r = 0; r < n; r++) {
+        const double *from = w->p + r * size;
+        for (int64_t l = 0; l < size; l++) by[l] -= from[l] * lacking[r];
+    }
+    for (int64_t r = 0; r < n; r++) psi[r] += g * dot(w->q + r * n, by, n);
+    for (int64_t c = 0; c < p->fixed; c++)
+        for (int64_t l = 0; l < n; l++) psi[l] += by[n + c] * p->xt[(p->d + c) * n + l];
+}
+
 /* Coefficients given the set and the weights, for noise variance 1: their columns (fixed ones from d on), mean and
-   covariance (m, m); how many. With `psi` also a draw of the linear predictor, from m independent normal numbers. */
+   covariance (m, m); how many. With `psi` also a draw of the linear predictor, from run_normals independent normal
+   numbers. */
 EXPORT int64_t run_coefficients(Run *run, int64_t walker, int32_t *column, double *mean, double *covariance,
                                 const double *normal, double *psi) {
     const Problem *p = run->problem;
     Walker *w = run->walker + walker;
     const int64_t m = w->m;
-    if (column) {
-        memcpy(column, w->column, (size_t)m * sizeof *column);
+    if (column) memcpy(column, w->column, (size_t)m * sizeof *column);
+    if (column && w->dual) {
+        if (!dual_coefficients(run, w, mean, covariance)) return -1;
+    } else if (column) {
         memcpy(mean, w->b, (size_t)m * sizeof *mean);
         for (int64_t i = 0; i < m; i++) memcpy(covariance + i * m, w->v + i * w->capacity, (size_t)m * sizeof *mean);
     }
     if (!psi) return m;
+    if (w->dual) {
+        memset(psi, 0, (size_t)p->n * sizeof *psi);
+        dual_predictor(run, w, normal, psi);
+        return m;
+    }
     if (!ensure_factor(run, m)) return -1;
     for (int64_t i = 0; i < m; i++) memcpy(run->factor + i * m, w->v + i * w->capacity, (size_t)m * sizeof *mean);
     cholesky(run->factor, m, m, 1e-300, 0);
@@ -177,6 +244,12 @@ EXPORT int64_t run_coefficients(Run *run, int64_t walker, int32_t *column, doubl
         for (int64_t l = 0; l < p->n; l++) psi[l] += value * x[l];
     }
     return m;
+}
+
+/* Normal numbers for a draw of the linear predictor: one a column, and in the rows' form one a row. */
+EXPORT int64_t run_normals(const Run *run, int64_t walker) {
+    const Walker *w = run->walker + walker;
+    return w->m + (w->dual ? run->problem->n : 0);
 }
 
 /* Take a node, and new weights, which the caller has written where the old ones were, with X'y and y'y; 0 without

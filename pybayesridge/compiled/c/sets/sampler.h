@@ -95,9 +95,10 @@ typedef struct {
     double *v, *b;         /* M^-1 and M^-1 c; dual: nothing */
     double *inner;         /* X_A'X_A, of the first `known` members */
     int64_t known;
-    double *p, *py, *q;    /* dual: (I + g X_A X_A')^-1, the same times y, X_A X_A' */
+    double *p, *py, *q;    /* dual: P, P (y, 0), see state.c; X_A X_A' */
     int32_t *column, *unit, *place, *unit_place; /* members, and where they stand, -1 for what is out */
-    const double *weights, *cross; /* of the rows, or NULL; X'y of this walker */
+    const double *weights, *linear; /* weights and linear terms of the rows, or NULL */
+    const double *cross;            /* X'y of this walker */
     double yy;
     int64_t proposed[N_MOVES], accepted[N_MOVES];
 } Walker;
@@ -115,7 +116,7 @@ typedef struct {
     Neighbours *near;
     double *similar;
     /* Scratch, for `room` members. */
-    double *h, *u, *factor, *factor_n, *solution, *s, *reach, *v_in, *b_in, *cross_terms, *weighted;
+    double *h, *u, *factor, *factor_n, *solution, *s, *reach, *v_in, *b_in, *cross_terms, *weighted, *flat;
     double *block;
     int32_t *columns;
 } Run;
@@ -146,6 +147,7 @@ void forget_neighbours(Run *run);
 
 /* state.c */
 int64_t width(const Problem *p, int64_t unit);
+int64_t dual_size(const Problem *p);
 int ensure_room(Run *run, Walker *w, int64_t m);
 int ensure_factor(Run *run, int64_t n);
 Change peek_in(Run *run, Walker *w, int64_t unit);

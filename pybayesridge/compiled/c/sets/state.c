@@ -1,7 +1,14 @@
 /* A walker's set: units come in, leave, and what is held of the set.
 
    With A the columns in, M = X_A'X_A + k I (no k for the fixed ones), held are V = M^-1, b = V X_A'y, R = y'y - y'X_A b
-   and log |M|; for sets of more columns than rows P = (I + X_A X_A' / k)^-1 and P y instead of V and b. */
+   and log |M|. For sets of more columns than rows, instead of V and b, P and P (y, 0) with
+
+       P = ( W^-1 + X_A X_A' / k   C )^-1
+           (          C'           0 )      ,
+
+   A without the fixed columns C, W the weights of the rows (1 without them), y the linear terms divided by these. With
+   zeros below columns x, x'P x and x'P (y, 0) are those given C; the last entries of P (y, 0) are the coefficients of
+   C, minus the last block of P is their covariance, and a column that comes in or leaves changes P by rank one. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,6 +27,15 @@
 #define LEAST_OUTSIDE 1e-5
 
 int64_t width(const Problem *p, int64_t unit) { return p->start[unit + 1] - p->start[unit]; }
+
+/* Rows and columns of P. */
+int64_t dual_size(const Problem *p) { return p->n + p->fixed; }
+
+/* Between vectors in the scratch. */
+static int64_t scratch_stride(const Run *run) {
+    const int64_t n = dual_size(run->problem);
+    return run->room > n ? run->room : n;
+}
 
 static double *moved(const double *old, int64_t m, int64_t stride, int64_t to) {
     double *out = malloc((size_t)(to * to) * sizeof *out);
@@ -58,7 +74,7 @@ int ensure_room(Run *run, Walker *w, int64_t m) {
     if (good && m > run->room) {
         int64_t to = run->room ? run->room : 16, q = p->widest;
         while (to < m) to *= 2;
-        int64_t length = to > p->n ? to : p->n;
+        int64_t length = to > dual_size(p) ? to : dual_size(p);
         good = grown(&run->h, (size_t)(q * length) * sizeof *run->h) && grown(&run->u, (size_t)(q * length) * sizeof *run->u) &&
                grown(&run->solution, (size_t)(2 * length + q + q * q) * sizeof *run->solution) &&
                grown(&run->columns, (size_t)to * sizeof *run->columns) &&
@@ -88,21 +104,21 @@ static void look_in(Run *run, Walker *w, int64_t unit, int has_products) {
     const Problem *p = run->problem;
     const int64_t q = width(p, unit), *j = p->order + p->start[unit];
     const double k = p->k[w->node];
-    const int64_t length = w->dual ? p->n : w->m, stride = run->room > p->n ? run->room : p->n;
+    const int64_t length = w->dual ? dual_size(p) : w->m, known = w->dual ? p->n : w->m, stride = scratch_stride(run);
     for (int64_t c = 0; c < q; c++) {
         double *h = run->h + c * stride, *u = run->u + c * stride;
         memset(u, 0, (size_t)length * sizeof *u);
         const double *matrix = w->dual ? w->p : w->v;
-        int64_t matrix_stride = w->dual ? p->n : w->capacity;
+        int64_t matrix_stride = w->dual ? length : w->capacity;
         if (w->dual) memcpy(h, p->xt + j[c] * p->n, (size_t)p->n * sizeof *h);
         else if (!has_products) products(run, w, j[c], h);
-        for (int64_t i = 0; i < length; i++) {
+        for (int64_t i = 0; i < known; i++) {
             const double *from = matrix + i * matrix_stride, hi = h[i];
             for (int64_t l = 0; l < length; l++) u[l] += from[l] * hi;
         }
-        run->reach[c] = w->dual ? dot(h, w->py, length) : w->cross[j[c]] - dot(h, w->b, length);
+        run->reach[c] = w->dual ? dot(h, w->py, known) : w->cross[j[c]] - dot(h, w->b, known);
         for (int64_t e = 0; e <= c; e++) {
-            double inner = dot(run->h + e * stride, u, length);
+            double inner = dot(run->h + e * stride, u, known);
             run->s[c * p->widest + e] = w->dual ? inner : product(run, w, j[e], j[c]) - inner;
         }
         run->s[c * p->widest + c] += k;
@@ -128,7 +144,7 @@ Change peek_in(Run *run, Walker *w, int64_t unit) {
 /* V_JJ and b_J of a unit that is in; in the rows' form also P x in the scratch `cross_terms`. */
 void look_out(Run *run, Walker *w, int64_t unit) {
     const Problem *p = run->problem;
-    const int64_t q = width(p, unit), *j = p->order + p->start[unit];
+    const int64_t q = width(p, unit), size = dual_size(p), *j = p->order + p->start[unit];
     const double k = p->k[w->node], g = 1.0 / k;
     for (int64_t c = 0; c < q; c++) {
         if (!w->dual) {
@@ -138,11 +154,11 @@ void look_out(Run *run, Walker *w, int64_t unit) {
             continue;
         }
         const double *x = p->xt + j[c] * p->n;
-        double *u = run->cross_terms + c * p->n;
-        memset(u, 0, (size_t)p->n * sizeof *u);
+        double *u = run->cross_terms + c * size;
+        memset(u, 0, (size_t)size * sizeof *u);
         for (int64_t i = 0; i < p->n; i++) {
-            const double *from = w->p + i * p->n, xi = x[i];
-            for (int64_t l = 0; l < p->n; l++) u[l] += from[l] * xi;
+            const double *from = w->p + i * size, xi = x[i];
+            for (int64_t l = 0; l < size; l++) u[l] += from[l] * xi;
         }
         run->b_in[c] = g * dot(x, w->py, p->n);
         for (int64_t e = 0; e <= c; e++)
@@ -166,7 +182,7 @@ Change peek_out(Run *run, Walker *w, int64_t unit) {
 Change peek_swap(Run *run, Walker *w, int64_t out, int64_t in) {
     const Problem *p = run->problem;
     const int64_t q = width(p, in), gone = width(p, out), *j = p->order + p->start[out];
-    const int64_t stride = run->room > p->n ? run->room : p->n;
+    const int64_t stride = scratch_stride(run);
     const double g = 1.0 / p->k[w->node];
     look_in(run, w, in, 0);
     double *terms = run->solution + p->widest;
@@ -241,7 +257,7 @@ int let_in(Run *run, Walker *w, int64_t unit, const Change *peeked) {
     const int64_t q = width(p, unit), m = w->m;
     if (!ensure_room(run, w, m + q)) return 0;
     const Change change = peeked ? *peeked : peek_in(run, w, unit);
-    const int64_t stride = run->room > p->n ? run->room : p->n, length = w->dual ? p->n : m;
+    const int64_t stride = scratch_stride(run), length = w->dual ? dual_size(p) : m;
     /* U := U L^-T, so that the update is U U'; r := L^-1 r. */
     for (int64_t c = 0; c < q; c++) {
         double *u = run->u + c * stride;
@@ -318,11 +334,11 @@ void take_out(Run *run, Walker *w, int64_t unit) {
     const double g = 1.0 / p->k[w->node];
     w->left_over += change.gain;
     w->log_det += change.log_det;
-    const int64_t stride = run->room > p->n ? run->room : p->n, length = w->dual ? p->n : w->m;
+    const int64_t stride = scratch_stride(run), length = w->dual ? dual_size(p) : w->m;
     for (int64_t c = 0; c < q; c++) {
         double *u = run->u + c * stride;
         if (w->dual)
-            for (int64_t i = 0; i < length; i++) u[i] = g * run->cross_terms[c * p->n + i];
+            for (int64_t i = 0; i < length; i++) u[i] = g * run->cross_terms[c * length + i];
         else memcpy(u, w->v + w->place[j[c]] * w->capacity, (size_t)length * sizeof *u);
         for (int64_t e = 0; e < c; e++) {
             const double *before = run->u + e * stride, l = run->v_in[c * p->widest + e];
@@ -353,7 +369,7 @@ void take_out(Run *run, Walker *w, int64_t unit) {
 /* One unit for another one; after `peek_swap`. */
 void exchange(Run *run, Walker *w, int64_t out, int64_t in) {
     const Problem *p = run->problem;
-    const int64_t stride = run->room > p->n ? run->room : p->n, last = w->m - 1;
+    const int64_t stride = scratch_stride(run), last = w->m - 1;
     const int single = width(p, out) == 1 && !w->dual;
     /* A member takes the place of the one that leaves: so do its products. */
     for (int64_t c = 0; single && c < width(p, in); c++)
@@ -377,7 +393,59 @@ static void complete(Run *run, Walker *w) {
     w->known = w->m;
 }
 
-/* The factor of M (or of I + g X_A X_A') of a set at a node, in run->factor, with log |M| and R. */
+/* What the fixed columns add to log |M| and take from R, given the factor L of I + g W^1/2 X_A X_A' W^1/2 and L^-1 W^1/2 y
+   in the scratch. In `flat` are left G' = (L^-1 W^1/2 C)', the factor of G'G, and what solves it for G'L^-1 W^1/2 y. */
+static void take_fixed(Run *run, const Walker *w, double *log_det, double *left) {
+    const Problem *p = run->problem;
+    const int64_t n = p->n, f = p->fixed;
+    double *g = run->flat, *a = g + n * f, *b = a + f * f;
+    for (int64_t c = 0; c < f; c++) {
+        const double *x = p->xt + (p->d + c) * n;
+        for (int64_t i = 0; i < n; i++) g[c * n + i] = x[i] * sqrt(w->weights[i]);
+        forward(run->factor, g + c * n, n, n);
+        b[c] = dot(g + c * n, run->solution, n);
+        for (int64_t l = 0; l <= c; l++) a[c * f + l] = dot(g + c * n, g + l * n, n);
+    }
+    *log_det += cholesky(a, f, f, 0.0, f);
+    forward(a, b, f, f);
+    *left -= dot(b, b, f);
+}
+
+/* P and P (y, 0) of weighted rows, from the inverse of I + g W^1/2 X_A X_A' W^1/2, the same times W^1/2 y, and `flat`. */
+static void complete_dual(Run *run, Walker *w) {
+    const Problem *p = run->problem;
+    const int64_t n = p->n, f = p->fixed, size = dual_size(p);
+    double *g = run->flat, *a = g + n * f, *b = a + f * f;
+    for (int64_t i = 0; i < n; i++) run->weighted[i] = sqrt(w->weights[i]);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t l = 0; l < n; l++) w->p[i * size + l] *= run->weighted[i] * run->weighted[l];
+        w->py[i] *= run->weighted[i];
+    }
+    for (int64_t c = 0; c < f; c++) {
+        double *own = g + c * n;
+        backward(run->factor, own, n, n);
+        for (int64_t i = 0; i < n; i++) own[i] *= run->weighted[i];
+        for (int64_t e = 0; e < c; e++)
+            for (int64_t i = 0; i < n; i++) own[i] -= a[c * f + e] * g[e * n + i];
+        for (int64_t i = 0; i < n; i++) own[i] /= a[c * f + c];
+        for (int64_t i = 0; i < n; i++) {
+            for (int64_t l = 0; l < n; l++) w->p[i * size + l] -= own[i] * own[l];
+            w->py[i] -= own[i] * b[c];
+        }
+    }
+    invert(a, w->p + n * size + n, f, f, size, run->factor + n * n);
+    for (int64_t c = 0; c < f; c++)
+        for (int64_t e = 0; e < f; e++) w->p[(n + c) * size + n + e] *= -1.0;
+    backward(a, b, f, f);
+    memcpy(w->py + n, b, (size_t)f * sizeof *b);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t c = 0; c < f; c++) b[c] = g[c * n + i];
+        backward(a, b, f, f);
+        for (int64_t c = 0; c < f; c++) w->p[(n + c) * size + i] = w->p[i * size + n + c] = b[c];
+    }
+}
+
+/* The factor of M (or of I + g W^1/2 X_A X_A' W^1/2) of a set at a node, in run->factor, with log |M| and R. */
 int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left) {
     const Problem *p = run->problem;
     const double k = p->k[node];
@@ -390,7 +458,7 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
         const double g = 1.0 / k;
         memcpy(a, w->q, (size_t)(n * n) * sizeof *a);
         for (int64_t i = 0; i < m; i++)
-            if (w->place[columns[i]] < 0) {
+            if (w->place[columns[i]] < 0) { /* never a fixed one */
                 const double *x = p->xt + columns[i] * n;
                 for (int64_t r = 0; r < n; r++)
                     for (int64_t l = 0; l <= r; l++) a[r * n + l] += x[r] * x[l];
@@ -410,14 +478,17 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
                     for (int64_t l = 0; l <= r; l++) a[r * n + l] -= x[r] * x[l];
             }
         }
+        for (int64_t r = 0; w->weights && r < n; r++) run->weighted[r] = sqrt(w->weights[r]);
         for (int64_t r = 0; r < n; r++) {
-            for (int64_t l = 0; l <= r; l++) a[r * n + l] *= g;
+            const double own = w->weights ? g * run->weighted[r] : g;
+            for (int64_t l = 0; l <= r; l++) a[r * n + l] *= w->weights ? own * run->weighted[l] : own;
             a[r * n + r] += 1.0;
+            c[r] = w->weights ? w->linear[r] / run->weighted[r] : p->target[r];
         }
-        memcpy(c, p->target, (size_t)n * sizeof *c);
-        *log_det = cholesky(a, n, n, 1.0, 0) + (double)m * p->log_k[node];
+        *log_det = cholesky(a, n, n, 1.0, 0) + (double)(m - p->fixed) * p->log_k[node];
         forward(a, c, n, n);
         *left = p->outside + dot(c, c, n);
+        if (p->fixed) take_fixed(run, w, log_det, left);
     } else {
         for (int64_t i = 0; i < m; i++) {
             const int64_t at = w->place[columns[i]];
@@ -462,7 +533,8 @@ void add_to_sum(const Problem *p, Walker *w, int64_t unit, double times) {
 /* X_A X_A' of the members. */
 static void sum_of_members(const Problem *p, Walker *w) {
     memset(w->q, 0, (size_t)(p->n * p->n) * sizeof *w->q);
-    for (int64_t i = 0; i < w->m; i++) add_square(p, w, w->column[i], 1.0);
+    for (int64_t i = 0; i < w->m; i++)
+        if (w->column[i] < p->d) add_square(p, w, w->column[i], 1.0);
     w->since_sum = 0;
 }
 
@@ -473,10 +545,10 @@ static int choose_form(Run *run, Walker *w) {
         free(w->v);
         free(w->inner);
         w->v = w->inner = NULL;
-        size_t square = (size_t)(p->n * p->n) * sizeof(double);
-        w->p = malloc(square);
-        w->q = malloc(square);
-        w->py = malloc((size_t)p->n * sizeof(double));
+        const size_t size = (size_t)dual_size(p);
+        w->p = malloc(size * size * sizeof(double));
+        w->q = malloc((size_t)(p->n * p->n) * sizeof(double));
+        w->py = malloc(size * sizeof(double));
         if (!w->p || !w->q || !w->py) return 0;
         w->since_sum = SUM_AFRESH;
     } else if (!dual && w->dual) {
@@ -517,8 +589,9 @@ int rebuild(Run *run, Walker *w, int keep_drift) {
     w->since_refresh = 0;
     backward(run->factor, run->solution, n, n);
     if (w->dual) {
-        invert(run->factor, w->p, n, n, n, inverse);
+        invert(run->factor, w->p, n, n, dual_size(p), inverse);
         memcpy(w->py, run->solution, (size_t)n * sizeof(double));
+        if (w->weights) complete_dual(run, w);
     } else {
         invert(run->factor, w->v, n, n, w->capacity, inverse);
         memcpy(w->b, run->solution, (size_t)n * sizeof(double));

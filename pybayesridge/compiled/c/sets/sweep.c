@@ -162,9 +162,11 @@ void look(Run *run, Walker *w, double *prob, double *mean, double *square, doubl
         for (int64_t i = 0; i < p->n_watched; i++) sums[0] += of_unit(run, w, p->watched[i], &to);
     } else sweep(run, w, 0, p->d, NULL, NULL, prob, mean, square, sums);
     for (int64_t j = p->d; j < p->d + p->fixed; j++) {
-        const int64_t at = w->place[j];
-        mean[j] += w->b[at];
-        square[j] += w->b[at] * w->b[at] + w->v[at * w->capacity + at] * p->noise[w->node];
+        const int64_t at = w->dual ? p->n + j - p->d : w->place[j];
+        const double coef = w->dual ? w->py[at] : w->b[at];
+        const double var = w->dual ? -w->p[at * dual_size(p) + at] : w->v[at * w->capacity + at];
+        mean[j] += coef;
+        square[j] += coef * coef + var * p->noise[w->node];
     }
     sums[1] += p->log_g[w->node];
     sums[2] += noise_of(p, w, w->left_over);
