@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from pybayesridge.late import Late
 
-__all__ = ["build", "check", "constraints", "names", "spec", "stored"]
+__all__ = ["build", "check", "constraints", "names", "quoted", "spec", "stored"]
 
 if TYPE_CHECKING:
-    from pybayesridge.formula import build, check, constraints, names, spec, stored
+    from pybayesridge.formula import build, check, constraints, names, quoted, spec, stored
 else:
-    build, check, constraints, names, spec, stored = (Late(f"pybayesridge.formula.{name}") for name in __all__)
+    build, check, constraints, names, quoted, spec, stored = (
+        Late(f"pybayesridge.formula.{name}") for name in __all__
+    )

@@ -115,10 +115,14 @@ class Regressor(RegressorMixin, LinearEstimator):
                     f"return_std is for family='gaussian', not {family.name!r}: result_.get_prediction(X) has "
                     "intervals"
                 )
-            return np.asarray(self.result_.predict(rows), dtype=np.float64)
+            return self._response(rows)
         if not return_std:
             return mean
         return mean, self.result_.get_prediction(rows).se_obs.reshape(mean.shape)
+
+    def _response(self, rows: Any) -> FloatArray:
+        """Predicted responses at checked rows, of a family whose mean is not the linear predictor."""
+        return np.asarray(self.result_.predict(rows), dtype=np.float64)
 
 
 def used_rows(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 from sklearn.utils import Tags
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted, validate_data
 
 from pybayesridge._types import AnyArray, ArrayLike, BandsLike, FamilyLike, FloatArray, Names, TableLike
 from pybayesridge.families.registry import class_of
@@ -18,6 +18,7 @@ from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.results.bands import BandRidgeResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.sklearn.base import DTYPES, SPARSE, LinearEstimator, Regressor, named, target_names, used_rows
+from pybayesridge.sklearn.groups import GroupColumns, responses_as_columns
 
 
 class RidgeEstimator(LinearEstimator):
@@ -31,6 +32,7 @@ class RidgeEstimator(LinearEstimator):
     sigma2: float | None
     unpenalized: Names | None
     bands: BandsLike | None = None
+    groups: Names | None = None
     family: FamilyLike = "gaussian"
     dispersion: float | None = None
     df: float | None = None
@@ -54,13 +56,17 @@ class RidgeEstimator(LinearEstimator):
         )
         results = model.fit(self.method, **self._options())
         self._take_results(results, y.ndim == 1)
+        self._take_hyperparameters(results, y.ndim == 1)
+
+    def _take_hyperparameters(self, results: Any, one_target: bool) -> None:
+        """Set penalties and noise variances, of fits that have them."""
         for name in ("lambda_", "tau2_", "sigma2_"):
             self.__dict__.pop(name, None)
-        if self.bands is None:
-            self.lambda_ = _per_target(results.lambda_, y.ndim == 1)
-            self.tau2_ = _per_target(results.tau2, y.ndim == 1)
-        if model.distribution.has_noise:
-            self.sigma2_ = _per_target(results.sigma2, y.ndim == 1)
+        if results.model.bands is None:
+            self.lambda_ = _per_target(results.lambda_, one_target)
+            self.tau2_ = _per_target(results.tau2, one_target)
+        if results.model.distribution.has_noise:
+            self.sigma2_ = _per_target(results.sigma2, one_target)
 
     def _options(self) -> dict[str, Any]:
         """The options of ``fit`` that were chosen: with bands or another family defaults are others."""
@@ -101,6 +107,11 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     bands : dict of columns by name, or sequence of labels, optional
         Columns that have a penalty of their own, by positions or by names that X has; see
         :class:`pybayesridge.BayesRidge`. The methods are then ``"exact"``, ``"em"``, ``"reml"`` and ``"fixed"``.
+    groups : names or positions, optional
+        Columns whose values are groups of rows, such as schools: text, numbers or categories. The effects of the
+        levels of each, ``(1 | g)`` in formulas, have a variance of their own; see
+        :class:`pybayesridge.BayesRidge`. In ``predict`` levels that the fit has not seen, and missing ones, have the
+        effect 0; ``return_std`` includes the variance of such effects. Names need an X that has them.
     sigma2 : float, optional
         The noise variance where it is known.
     family : {"gaussian", "student-t", "poisson", "negative-binomial"}, default "gaussian"
@@ -131,13 +142,14 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     Attributes
     ----------
     coef_ : (p,) or (q, p) array
-        Posterior means, on the scale of X.
+        Posterior means, on the scale of X. Without columns that are `groups`, whose effects
+        ``result_.random_effects()`` has.
     intercept_ : float or (q,) array
     lambda_ : float or (q,) array
         The penalty on the standardised scale: ratio of the noise variance to the prior variance. (The attribute
-        of this name of ``BayesianRidge`` is the prior precision.) Not with `bands`.
+        of this name of ``BayesianRidge`` is the prior precision.) Not with `bands` or `groups`.
     tau2_ : float or (q,) array
-        ``1 / lambda_``. Not with `bands`, whose variances ``result_.variance_components()`` has.
+        ``1 / lambda_``. Not with `bands` or `groups`, whose variances ``result_.variance_components()`` has.
     sigma2_ : float or (q,) array
         Noise variance. Only with ``family="gaussian"``.
     result_ : BayesRidgeResults
@@ -167,6 +179,15 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     >>> X, y = load_diabetes(return_X_y=True)
     >>> regressor = BayesRidgeRegressor("exact").fit(X, y)
     >>> mean, std = regressor.predict(X[:2], return_std=True)
+
+    Rows in groups:
+
+    >>> import statsmodels.api as sm
+    >>> grunfeld = sm.datasets.grunfeld.load_pandas().data
+    >>> X, y = grunfeld[["value", "capital", "firm"]], grunfeld["invest"]
+    >>> regressor = BayesRidgeRegressor(groups=["firm"]).fit(X, y)
+    >>> regressor.result_.variance_components().index.tolist()
+    ['firm', 'other']
     """
 
     result_: BayesRidgeResults | BandRidgeResults
@@ -179,6 +200,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         standardize: bool = True,
         prior: str | tuple[float, ...] = "r2",
         bands: BandsLike | None = None,
+        groups: Names | None = None,
         sigma2: float | None = None,
         family: FamilyLike = "gaussian",
         dispersion: float | None = None,
@@ -197,6 +219,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         self.standardize = standardize
         self.prior = prior
         self.bands = bands
+        self.groups = groups
         self.sigma2 = sigma2
         self.family = family
         self.dispersion = dispersion
@@ -240,6 +263,9 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
             raise ValueError(f"family={family.name!r} is for yes/no responses: use BayesRidgeClassifier")
         if family is not None and (family.has_cuts or family.per_row == "trials"):
             raise ValueError(f"family={family.name!r} has no estimator here: use pybayesridge.BayesRidge")
+        if self.groups is not None:
+            self._fit_with_groups(X, y, sample_weight, names)
+            return self
         checked = validate_data(
             self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
@@ -247,8 +273,71 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         self._fit_model(X, y, weight, names)
         return self
 
+    def _fit_with_groups(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None, names: list[str] | None
+    ) -> None:
+        """Fit the formula that has a term for each group."""
+        assert self.groups is not None
+        X, y = validate_data(self, X, y, skip_check_array=True)
+        columns = GroupColumns.of(self.groups, getattr(self, "feature_names_in_", None), self.n_features_in_)
+        rows = columns.frame(X)
+        y = np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=self))
+        check_consistent_length(rows, y)
+        if len(rows) < 2:
+            raise ValueError(f"X has {len(rows)} sample(s), and two are needed")
+        at, y, weight = used_rows(np.arange(len(rows))[:, None], y, sample_weight)
+        rows = rows.iloc[at[:, 0]].reset_index(drop=True)
+        columns.refuse_missing(rows)
+        responses = responses_as_columns(y, names, columns.names)
+        constant = columns.constant(rows) if self.fit_intercept else []
+        free = columns.unpenalized(self.unpenalized, constant)
+        model = BayesRidge.from_formula(
+            columns.formula(list(responses), intercept=self.fit_intercept),
+            pd.concat([rows, pd.DataFrame(responses)], axis=1),
+            drop_cols=constant,
+            missing="raise",
+            weights=weight,
+            unpenalized=free,
+            bands=columns.bands(self.bands, free, constant),
+            standardize=self.standardize,
+            prior=self.prior,
+            sigma2=self.sigma2,
+            family=self.family,
+            dispersion=self.dispersion,
+            df=self.df,
+        )
+        results = model.fit(self.method, **self._options())
+        self._groups = columns
+        self._take_results(results, y.ndim == 1)
+        varies = [name not in constant for name in columns.plain_names]
+        coef = np.atleast_2d(self.coef_)
+        spread = np.zeros((len(coef), len(varies)))
+        spread[:, varies] = coef[:, : sum(varies)]
+        self.coef_ = spread[0] if y.ndim == 1 else spread
+        self._take_hyperparameters(results, y.ndim == 1)
+
+    def _linear_predictor(self, X: TableLike) -> tuple[FloatArray, Any]:
+        """With groups that the fit has not seen at 0."""
+        if self.groups is None:
+            return super()._linear_predictor(X)
+        check_is_fitted(self)
+        rows = self._groups.frame(validate_data(self, X, skip_check_array=True, reset=False))
+        results: Any = self.result_
+        linear = results.model.distribution.is_linear
+        how = {} if linear else {"which": "linear", "new_levels": "zero"}
+        return np.asarray(results.predict(rows, **how), dtype=np.float64), rows
+
+    def _response(self, rows: Any) -> FloatArray:
+        """With groups that the fit has not seen at 0."""
+        if self.groups is None:
+            return super()._response(rows)
+        results: Any = self.result_
+        return np.asarray(results.predict(rows, new_levels="zero"), dtype=np.float64)
+
     def __sklearn_tags__(self) -> Tags:
-        """Several targets are taken, if the family does."""
+        """Several targets are taken, if the family does; with groups text in place of sparse columns."""
         tags, family = super().__sklearn_tags__(), class_of(named_family(self.family)[0])
         tags.target_tags.multi_output = family is None or family.max_targets != 1
+        if self.groups is not None:
+            tags.input_tags.sparse, tags.input_tags.categorical, tags.input_tags.string = False, True, True
         return tags
