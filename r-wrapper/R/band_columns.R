@@ -34,7 +34,7 @@ group_bands <- function(term, frame) {
   if (length(told) >= nrow(frame)) {
     stop(
       term$written, ": '", label, "' has as many levels as there are rows (", nrow(frame), "), and effects of rows cannot be told ",
-      "from noise: leave the term out",
+      "from noise: leave the term out; overdispersed counts have family='negative-binomial', trials 'beta-binomial'",
       call. = FALSE
     )
   }
