@@ -140,7 +140,7 @@ def test_bad_input_is_refused(given, message):
 
 
 def test_no_selection():
-    with pytest.raises(ValueError, match="SpikeSlab does not have family='beta-binomial'"):
+    with pytest.raises(ValueError, match=r"SpikeSlab does not have family='beta-binomial', .*; use BayesRidge"):
         SpikeSlab(DATA["y"], DATA[["a", "b"]], family="beta-binomial", trials=DATA["m"])
 
 

@@ -41,6 +41,10 @@ class BetaBinomialFamily(BinomialFamily):
     """
 
     name: ClassVar[str] = "beta-binomial"
+    instead: ClassVar[str] = (
+        "use BayesRidge without selection, or family='binomial', whose inclusion probabilities are too close to 1 "
+        "where shares vary more than binomial counts"
+    )
     links: ClassVar[tuple[str, ...]] = ("logit",)
     takes: ClassVar[tuple[str, ...]] = ("link", "trials", "flat_in", "dispersion")
     statsmodels: ClassVar[str] = ""

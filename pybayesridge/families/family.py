@@ -78,6 +78,8 @@ class Family:
         The class of statsmodels' families that stands for it; empty if there is none.
     reason : str
         Why it does not take the others.
+    instead : str
+        What to use where a model does not have it; empty for families that all have.
     max_targets : int or None
         Most responses that are fitted together.
     needs_rows : bool
@@ -145,6 +147,7 @@ class Family:
     in_r: ClassVar[tuple[str, ...]] = ()
     statsmodels: ClassVar[str]
     reason: ClassVar[str] = ""
+    instead: ClassVar[str] = ""
     max_targets: ClassVar[int | None] = 1
     needs_rows: ClassVar[bool] = True
     has_noise: ClassVar[bool] = False

@@ -36,6 +36,10 @@ class NegativeBinomialFamily(PoissonFamily):
     shape: ClassVar[str] = "alpha"
     lanes: ClassVar[tuple[str, ...]] = ("sites", "banded_sites")
     in_r: ClassVar[tuple[str, ...]] = (*PoissonFamily.in_r, "dispersion", "dispersion_mean")
+    instead: ClassVar[str] = (
+        "use BayesRidge without selection, or family='poisson', whose inclusion probabilities are too close to 1 "
+        "where counts vary more than Poisson counts"
+    )
     responses: ClassVar[str] = "counts that vary more than Poisson counts"
 
     dispersion: float | None = None

@@ -57,6 +57,9 @@ class OrdinalFamily(LatentFamily):
     """
 
     name: ClassVar[str] = "ordinal"
+    instead: ClassVar[str] = (
+        "use BayesRidge without selection, or family='binomial' for one division of the categories in two"
+    )
     takes: ClassVar[tuple[str, ...]] = ("link", "categories", "flat_in")
     shape: ClassVar[str] = "cut_points"
     lanes: ClassVar[tuple[str, ...]] = ("ordinal",)

@@ -137,7 +137,9 @@ class LinearModel(StreamedModel):
         self.family = self.distribution.name
         lanes = lanes_of(self._model)
         if self.family not in lanes:
-            raise ValueError(f"{self._model} does not have family={self.family!r}, but {either(lanes)}")
+            instead = self.distribution.instead
+            refused = f"{self._model} does not have family={self.family!r}, but {either(lanes)}"
+            raise ValueError(f"{refused}; {instead}" if instead else refused)
         self._show_family(given)
 
     def _show_family(self, names: Mapping[str, object]) -> None:
