@@ -35,14 +35,14 @@ APPROXIMATION = {"ep": "by expectation propagation", "laplace": "by Laplace's ap
 SITE_TOL = 3e-5
 """Accuracy of the approximation at one t2, in posterior standard deviations: EP itself is less accurate by far."""
 
-SITE_TOL_OF_MIXED = 3e-4
+SITE_TOL_OF_MIXED = 2e-3
 """The same where values of a further parameter are mixed."""
 
 BEYOND = 2.0
 """A log density is taken to fall by no more than this from one value to the next."""
 
-ALL = 100.0
-"""Log of a factor by which an integral that all nodes of a plan are used for counts more."""
+MORE = 2.0
+"""Log of a factor by which the integral whose rule the others follow is taken to count more."""
 
 DOUBLINGS = 5
 """Most doublings of the nodes of an integral over t2."""
@@ -59,13 +59,13 @@ POWERS = {"tau2": 1.0, "tau": 0.5}
 PASSES = 4
 """Most fits by which the most probable value of a further parameter of the likelihood is located."""
 
-ROUGH = 1e-2
+ROUGH = 0.05
 """Accuracy of the approximations that locate it."""
 
 FAR = 1.0
 """Where the most probable value is so far from that for which the penalty was located, both are located again."""
 
-OF_MIXED = 1e-4
+OF_MIXED = 1e-3
 """Least tolerance of the integral over the penalty where values of a further parameter are mixed, which is less
 accurate."""
 
@@ -331,7 +331,7 @@ def _over_shapes(
         first = found(nodes_of(top), OF_MIXED)
     else:
         nodes = nodes_of(top)
-        whole = integrate(nodes, tol=tol, maxiter=DOUBLINGS, plan=plan, loss=-ALL)
+        whole = integrate(nodes, tol=tol, maxiter=DOUBLINGS, plan=plan, loss=-MORE)
         first, plan = _of_quadrature(nodes, whole), whole.plan
     at, fits = first.nodes[0].log_t2, {top: first}
 

@@ -77,10 +77,14 @@ ENOUGH = 2.0
 """So much of the rate of fall comes from the evidence where all that is asked for exists in any case."""
 
 
-PLANNED, LEAST_PLANNED, ENDS = 8.0, 4.0, 10.0
+PLANNED, LEAST_PLANNED, ROOM = 8.0, 4.0, 4.0
 """Of the rule of a similar density, nodes at which this, or its products with moments, has fallen by this much in
-logarithm are left out, but for one; where the whole integral counts less they are left out earlier, to here. Errors
-up to so many times the weight of the ends are then accepted."""
+logarithm are left out, as long as the ends then have no weight; where the whole integral counts less they are left
+out earlier, to here. Errors may be so many times the tolerance, and where it counts less larger by the root of that:
+many such integrals are summed up."""
+
+PLANNING = 0.05
+"""Accuracy of the approximations that a plan is made by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +205,16 @@ def integrate(
 
 
 def planned(nodes: Nodes, tol: float) -> tuple[Plan | None, float]:
-    """A plan by nodes of little accuracy, None where the responses are separated; and the middle of the density."""
-    limit = find_ends(nodes, max(SKETCHED, nodes.tol))
+    """A plan by nodes of little accuracy, None where the responses are separated; and its node in the middle."""
+    limit = find_ends(nodes, max(PLANNING, nodes.tol))
     sketch = sketched(nodes)
     if limit is not None:
         return None, sketch.center
     rise, fall = nodes.prior.a, _rate(limit, -nodes.slope(nodes.log_t2[-1]))
     count, shape = _first_rule(sketch, rise, fall, tol)
     rule = sketch.rule(count, shape, rise, fall)
-    return Plan(rule, _relative(rule.nodes, sketch.density(rule.nodes), fall), sketch, fall), sketch.center
+    center = float(rule.nodes[np.abs(rule.nodes - sketch.center).argmin()])
+    return Plan(rule, _relative(rule.nodes, sketch.density(rule.nodes), fall), sketch, fall), center
 
 
 def _relative(l: FloatArray, density: FloatArray, fall: float) -> FloatArray:
@@ -223,19 +228,25 @@ def _by_plan(nodes: Nodes, plan: Plan, tol: float, loss: float) -> PenaltyQuadra
     """The integral by the nodes of a plan that matter; None where the density asks for others."""
     rule, drop = plan.rule, max(PLANNED - loss, LEAST_PLANNED)
     high = np.flatnonzero(plan.relative > -drop)
-    first, last = max(int(high[0]) - 1, 0), min(int(high[-1]) + 1, rule.nodes.size - 1)
-    own = slice(first, last + 1)
-    start = int((rule.node == 0).sum()) - 1
-    l, log_factor = rule.nodes[own], rule.log_factor[start : start + rule.nodes.size][own]
-    part = TrapezoidalRule(l, l, np.arange(l.size), log_factor)
-    found = _solved(nodes, plan.sketch, l)
-    density = np.array([node.log_evidence for node in found]) + nodes.prior.values(l)
-    log_integral, weight = _weights(part, density)
-    error = _error(part, weight, [_squashed(node) for node in found]) + float(np.finfo(float).eps)
-    most = float(np.exp(1.0 - min(drop, DROP)))
-    cut = (first > 0 and weight[0] > most) or (last < rule.nodes.size - 1 and weight[-1] > most)
-    if cut or error > max(tol, ENDS * most) or not all(map(_settled, found, weight.tolist())):
+    first, last, end = int(high[0]), int(high[-1]), rule.nodes.size - 1
+    start, most = int((rule.node == 0).sum()) - 1, float(np.exp(1.0 - min(drop, DROP)))
+    while True:
+        own = slice(first, last + 1)
+        l, log_factor = rule.nodes[own], rule.log_factor[start : start + end + 1][own]
+        part = TrapezoidalRule(l, l, np.arange(l.size), log_factor)
+        found = _solved(nodes, plan.sketch, l)
+        density = np.array([node.log_evidence for node in found]) + nodes.prior.values(l)
+        log_integral, weight = _weights(part, density)
+        error = _error(part, weight, [_squashed(node) for node in found]) + float(np.finfo(float).eps)
+        good = error <= ROOM * tol * np.exp(0.5 * max(loss, 0.0))
+        below, above = (not good or weight[i] > most for i in (0, -1))
+        before, (first, last) = (first, last), (max(first - int(below), 0), min(last + int(above), end))
+        if (first, last) == before:
+            break
+    if not good or not all(map(_settled, found, weight.tolist())):
         return None
+    relative = plan.relative.copy()
+    relative[own] = _relative(l, density, plan.fall)
     return PenaltyQuadrature(
         log_t2=l,
         weight=weight,
@@ -246,7 +257,7 @@ def _by_plan(nodes: Nodes, plan: Plan, tol: float, loss: float) -> PenaltyQuadra
         fall=plan.fall,
         separated=False,
         converged=True,
-        plan=Plan(part, _relative(l, density, plan.fall), plan.sketch, plan.fall),
+        plan=replace(plan, relative=relative),
     )
 
 

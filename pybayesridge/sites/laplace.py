@@ -15,7 +15,7 @@ from pybayesridge.sites.likelihood import RowSites
 
 HALVINGS = 40
 
-ABSOLUTE = 1e3
+ABSOLUTE = 10.0
 """The last Newton step changes no linear predictor by more than this many times the tolerance, in its own units:
 where the columns separate the responses standard deviations are wide, and within one the curvature, which they depend
 on, changes by orders of magnitude."""
@@ -127,14 +127,13 @@ def laplace(
     rows = space.scaled(log_t2)
     found = mode(rows, likelihood, start, tol=tol, maxiter=maxiter)
     gaussian, sites = found.gaussian, found.sites
-    log_evidence = found.height + 0.5 * rows.k * np.log(2 * np.pi) - gaussian.log_root
-    variance = gaussian.variances(rows)
+    mean, variance = rows.times(gaussian.mean), gaussian.variances(rows)
     return Approximation(
         log_t2=log_t2,
         sites=sites,
-        mean=rows.times(gaussian.mean),
+        mean=mean,
         variance=variance,
-        log_evidence=float(log_evidence),
+        log_evidence=_log_evidence(rows, likelihood, found, mean, variance),
         converged=found.converged,
         n_iter=found.n_iter,
         change=found.change,
@@ -143,6 +142,23 @@ def laplace(
         center=rows.units * gaussian.mean,
         joint=gaussian if space.keeps(gaussian.mean.size) else None,
     )
+
+
+def _log_evidence(
+    rows: Scaled, likelihood: RowSites, found: LaplaceMode, mean: FloatArray, variance: FloatArray
+) -> float:
+    """Log evidence, to second order in the last step.
+
+    At the end of the step, where the linear predictors are `mean`, likelihood times prior is looked at again, and the
+    log determinant is that before the step plus what the step changes in the curvature.
+    """
+    constant = 0.5 * rows.k * np.log(2 * np.pi) - found.gaussian.log_root
+    if not found.converged:
+        return float(found.height + constant)
+    u = found.gaussian.mean[rows.k :]
+    height = likelihood.values(mean).sum() - 0.5 * float(u @ u)
+    bent = likelihood.derivatives(mean)[1] - found.sites.precision
+    return float(height + constant - 0.5 * float(variance @ bent))
 
 
 def _loss_of_curvature(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +13,6 @@ from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.coordinates import Coordinates
 from pybayesridge.sites.ep import expanded, expectation_propagation
-from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.laplace import laplace
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import LogPrior
@@ -35,11 +36,12 @@ ENOUGH, OF_NEAR = 6, 0.1
 """With so many nodes of their own others need none of another shape, and the least error that those are taken to
 have."""
 
-ACROSS, MOST_ACROSS = 3, 8.0
-"""So many values of the further parameter are extrapolated from, if their errors grow by no more than this."""
+ACROSS, MOST_ACROSS, APART = 3, 8.0, 0.5
+"""So many values of the further parameter are extrapolated from, if their errors grow by no more than this, and lie
+this far apart at the least, relative to the distance of the nearest."""
 
-LAPLACE = 0.003
-"""Accuracy of Laplace's mode relative to that of EP's moments: its evidence is not stationary in the curvature."""
+LAPLACE = 0.3
+"""Accuracy of Laplace's mode relative to that of EP's moments."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,6 @@ class Nodes:
     log_t2: list[float] = field(default_factory=list)
     found: list[Approximation] = field(default_factory=list)
     near: tuple[Nodes, ...] = ()
-    missed: dict[float, AnyArray] = field(default_factory=dict)
 
     def at(self, log_t2: float, tol: float | None = None) -> Approximation:
         """The approximation at `log_t2`, solved to `tol` at least, by default to that of all."""
@@ -90,47 +91,61 @@ class Nodes:
 
     def _solved(self, log_t2: float, tol: float) -> Approximation:
         of, most = (self.space, self.likelihood, log_t2), self.maxiter
-        across = self._across(log_t2)
-        first = None if across is None else across + self._missed_nearby(log_t2)
+        first = self._start(log_t2)
         if self.solver == "laplace":
-            mode = self._mode_nearby(log_t2) if first is None else first
-            out = laplace(*of, mode, tol=LAPLACE * tol, maxiter=most)
+            out = laplace(*of, first, tol=LAPLACE * tol, maxiter=most)
         else:
-            sites = self._sites_nearby(log_t2) if first is None else expanded(first, self.likelihood.signed_unit)
+            sites = None if first is None else expanded(first, self.likelihood.signed_unit)
             out = expectation_propagation(*of, sites, tol=tol, maxiter=most)
-        if across is not None:
-            self.missed[log_t2] = self._starting(out) - across
         return replace(out, log_shape=self.likelihood.log_shape, form=self.likelihood.form)
 
-    def _starting(self, node: Approximation) -> AnyArray:
+    def starting(self, node: Approximation) -> AnyArray:
         """What others start from."""
         out = node.center if self.solver == "laplace" else node.start
         assert out is not None
         return out
 
-    def _across(self, log_t2: float) -> AnyArray | None:
-        """What those of other values of the further parameter have at the same t2, extrapolated to this one."""
-        there = [(nodes.likelihood.log_shape, nodes.found[i]) for nodes in self.near for i in nodes.same(log_t2)]
-        there = there[:ACROSS]
-        if not there:
-            return None
-        weights = _lagrange(np.array([u for u, _ in there]), self.likelihood.log_shape)
-        if np.abs(weights).sum() > MOST_ACROSS:
-            there, weights = there[:1], np.ones(1)
-        out: AnyArray = sum(w * self._starting(node) for w, (_, node) in zip(weights.tolist(), there, strict=True))
+    def _start(self, log_t2: float) -> AnyArray | None:
+        """What to start from: that of other values of the further parameter, and by how much own nodes differ."""
+        donors = self._donors(log_t2)
+        own = [i for i, l in enumerate(self.log_t2) if all(nodes.same(l) for _, nodes in donors)]
+        most = max(self.near, key=lambda nodes: len(nodes.found), default=self)
+        reference: Callable[[float], AnyArray]
+        if donors:
+            reference = partial(_mixed, donors)
+        elif own and len(own) < min(len(most.found), ENOUGH):
+            reference = most.between
+        else:
+            return self.between(log_t2) if self._known()[1] else None
+        out = reference(log_t2)
+        if own:
+            where, error = (
+                np.array([each[i] for i in own]) for each in (self.log_t2, [n.change for n in self.found])
+            )
+            for i, weight in zip(*_neighbours(where, error, log_t2), strict=True):
+                out = out + weight * (self.starting(self.found[own[i]]) - reference(float(where[i])))
         return out
+
+    def _donors(self, log_t2: float) -> list[tuple[float, Nodes]]:
+        """Nodes of other values of the further parameter with one at the same t2, and weights that extrapolate."""
+        there: list[Nodes] = []
+        for nodes in self.near:
+            apart = [abs(nodes.likelihood.log_shape - other.likelihood.log_shape) for other in there]
+            far = abs(self.likelihood.log_shape - there[0].likelihood.log_shape) if there else 0.0
+            if len(there) < ACROSS and min(apart, default=np.inf) >= APART * far and nodes.same(log_t2):
+                there.append(nodes)
+        if not there:
+            return []
+        weights = _lagrange(np.array([nodes.likelihood.log_shape for nodes in there]), self.likelihood.log_shape)
+        if np.abs(weights).sum() > MOST_ACROSS:
+            return [(1.0, there[0])]
+        return list(zip(weights.tolist(), there, strict=True))
 
     def same(self, log_t2: float) -> list[int]:
         """The position of the node at a value of log t2, if there is one."""
         place = bisect_left(self.log_t2, log_t2 - SAME)
         there = place < len(self.log_t2) and abs(self.log_t2[place] - log_t2) <= SAME
         return [place] if there else []
-
-    def _missed_nearby(self, log_t2: float) -> AnyArray | float:
-        """By how much such a start was wrong at the nearest t2."""
-        if not self.missed:
-            return 0.0
-        return self.missed[min(self.missed, key=lambda l: abs(l - log_t2))]
 
     def _known(self) -> tuple[FloatArray, list[Approximation], FloatArray]:
         """Places, approximations there, and their errors: of these nodes, and of those near while these are few."""
@@ -163,29 +178,25 @@ class Nodes:
         """The log density at every node so far."""
         return np.array([node.log_evidence + self.prior(l) for l, node in zip(self.log_t2, self.found, strict=True)])
 
-    def _mode_nearby(self, log_t2: float) -> FloatArray | None:
-        """Coordinates interpolated (nearby: extrapolated) from the nearest nodes."""
+    def between(self, log_t2: float) -> AnyArray:
+        """What others start from, interpolated (nearby: extrapolated) between the nearest nodes."""
         where, found, error = self._known()
-        if not found:
-            return None
         nearest, weights = _neighbours(where, error, log_t2)
-        return weights @ np.stack([found[i].center for i in nearest])
-
-    def _sites_nearby(self, log_t2: float) -> Sites | None:
-        """Sites interpolated (nearby: extrapolated) from the nearest nodes."""
-        where, found, error = self._known()
-        if not found:
-            return None
-        nearest, weights = _neighbours(where, error, log_t2)
-        slack = 2.0 + float(np.ptp(where[nearest])) * REACH
-        starts = [found[i].start for i in nearest]
-        log, shift = np.zeros((2, self.likelihood.n))
+        starts = [self.starting(found[i]) for i in nearest]
+        out = np.zeros(starts[0].shape)
         for start, weight in zip(starts, weights.tolist(), strict=True):
-            log += weight * start[0]
-            shift += weight * start[1]
-        lowest, highest = (each.reduce([start[0] for start in starts]) for each in (np.minimum, np.maximum))
-        start = np.stack([np.clip(log, lowest - slack, highest + slack), shift])
-        return expanded(start, self.likelihood.signed_unit)
+            out += weight * start
+        if self.solver == "ep":
+            slack = 2.0 + float(np.ptp(where[nearest])) * REACH
+            lowest, highest = (each.reduce([start[0] for start in starts]) for each in (np.minimum, np.maximum))
+            np.clip(out[0], lowest - slack, highest + slack, out=out[0])
+        return out
+
+
+def _mixed(donors: list[tuple[float, Nodes]], log_t2: float) -> AnyArray:
+    """The mixture of what nodes of several values of the further parameter give at one t2."""
+    starts = (nodes.starting(nodes.found[nodes.same(log_t2)[0]]) for _, nodes in donors)
+    return np.sum([weight * start for (weight, _), start in zip(donors, starts, strict=True)], axis=0)
 
 
 def _neighbours(where: FloatArray, error: FloatArray, log_t2: float) -> tuple[IntArray, FloatArray]:
