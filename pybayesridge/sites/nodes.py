@@ -91,7 +91,7 @@ class Nodes:
 
     def _solved(self, log_t2: float, tol: float) -> Approximation:
         of, most = (self.space, self.likelihood, log_t2), self.maxiter
-        first = self._start(log_t2)
+        first = self.start(log_t2)
         if self.solver == "laplace":
             out = laplace(*of, first, tol=LAPLACE * tol, maxiter=most)
         else:
@@ -105,7 +105,7 @@ class Nodes:
         assert out is not None
         return out
 
-    def _start(self, log_t2: float) -> AnyArray | None:
+    def start(self, log_t2: float) -> AnyArray | None:
         """What to start from: that of other values of the further parameter, and by how much own nodes differ."""
         donors = self._donors(log_t2)
         own = [i for i, l in enumerate(self.log_t2) if all(nodes.same(l) for _, nodes in donors)]

@@ -14,6 +14,9 @@ PRIOR = ShapePrior()
 OF_MEAN = 2e-3
 """Error of the mean of u, in standard deviations: the rule has spacings of 1.4 of these."""
 
+OF_TOP = 0.5
+"""Of the highest place, in standard deviations."""
+
 OF_TAILS = 2e-3
 """Error of probabilities between the nodes."""
 
@@ -55,6 +58,22 @@ def test_integrals_of_normal_and_skewed_evidence(evidence, center, sd):
     below = np.interp(quantiles, places + 0.5 * (places[1] - places[0]), mass.cumsum())
     np.testing.assert_allclose(below, [0.025, 0.5, 0.975], atol=OF_TAILS)
     assert sd > 0.1 or evidence is _skewed or len(seen) <= 7
+
+
+@pytest.mark.parametrize(
+    ("evidence", "sd"), [(_normal, 0.003), (_normal, 0.03), (_normal, 0.3), (_skewed, 0.1), (_skewed, 0.3)]
+)
+def test_the_top_is_located_in_few_looks(evidence, sd):
+    height, seen = evidence(-0.7, sd), []
+
+    def counted(u):
+        seen.append(u)
+        return float(height(u))
+
+    top, spacing = top_of(counted, -1.0, PRIOR)
+    assert abs(top + 0.7) < OF_TOP * sd
+    assert 0.5 < spacing / (1.4 * sd * (1.0 if evidence is _normal else 3**-0.5)) < 2.0
+    assert len(set(seen)) == len(seen) <= 16
 
 
 def test_tails_are_those_of_the_prior_where_the_evidence_is_constant():
