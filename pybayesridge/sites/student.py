@@ -36,7 +36,8 @@ PRIOR = FlatPrior()
 """Of the log of sigma."""
 
 BELOW, ABOVE = 20.0, 5.0
-"""The range of the log of sigma that is looked at, relative to the log of the responses' spread."""
+"""The range of the log of sigma that is looked at, below the log of the spread of the bulk of the responses and above
+that of their standard deviation, which few outliers decide."""
 
 UNIT = 1e-3
 """Precisions of sites are told apart on the scale of their logs down to this part of the largest one."""
@@ -47,6 +48,9 @@ NORMAL_SPREAD = 1.4826
 PER_UNIT = 2.0
 """Nodes for each unit of v at the least: as a function of v the density is analytic within pi / 2 of the real line,
 where the rule's error is e^(-2 pi^2)."""
+
+CLIPPED = 5.0
+"""Responses further from the median, in units of their spread, do not count in a first guess."""
 
 COARSE = 49
 """Places at which the range of a tilted density is looked for, in each of two grids."""
@@ -77,7 +81,7 @@ class StudentT(Likelihood):
     log_sigma : float
         Log of the scale of the noise; nan where it is unknown.
     spread : float
-        Of the responses of the fit: about their standard deviation.
+        Of the bulk of the responses of the fit: about the standard deviation that they have without outliers.
     link : {"identity"}
     """
 
@@ -120,8 +124,7 @@ class StudentT(Likelihood):
         """The prior of this log, in the range that the responses ask for."""
         if not np.isnan(self.log_sigma):
             return None
-        middle = float(np.log(self.spread))
-        return replace(PRIOR, low=middle - BELOW, high=middle + ABOVE)
+        return replace(PRIOR, low=float(np.log(self.spread)) - BELOW, high=self._log_deviation() + ABOVE)
 
     def of_shape(self, log_shape: float) -> StudentT:
         """The likelihood for a scale."""
@@ -146,8 +149,14 @@ class StudentT(Likelihood):
         return True
 
     def first_shape(self) -> float:
-        """The log of the spread of the responses."""
-        return float(np.log(self.spread))
+        """The log of the spread of the responses, which for normal noise is that of all of them."""
+        return self._log_deviation() if np.isinf(self.df) else float(np.log(self.spread))
+
+    def _log_deviation(self) -> float:
+        """The log of the root mean square of the responses about their median, but of the spread if that is larger."""
+        away = np.abs(self.y - np.median(self.y))
+        largest = max(float(away.max(initial=0.0)), float(np.finfo(float).tiny))
+        return float(np.log(max(self.spread, largest * np.sqrt(np.mean((away / largest) ** 2)))))
 
     def shape_near(self, eta: FloatArray) -> float:
         """The log of the spread about linear predictors (n,)."""
@@ -201,8 +210,9 @@ class StudentT(Likelihood):
         return self.copies * first / self.sigma, self.copies * second / self.sigma**2
 
     def first_guess(self) -> FloatArray:
-        """The responses themselves, (n,)."""
-        return self.y
+        """The responses, but those far from the median at a bound, (n,)."""
+        middle = np.median(self.y)
+        return np.clip(self.y, middle - CLIPPED * self.spread, middle + CLIPPED * self.spread)
 
     def largest_curvature(self) -> FloatArray:
         """That at the response, (n,)."""
@@ -345,5 +355,6 @@ def from_responses(y: FloatArray, weights: FloatArray | None, df: float | None) 
     copies = np.ones(y.size) if weights is None else np.asarray(weights, dtype=float)
     middle = np.median(y) if y.size else 0.0
     away = np.abs(y - middle)
-    spread = max(float(np.median(away)) * NORMAL_SPREAD, 0.1 * float(away.mean())) if y.size else 1.0
+    # More than half of the responses may be equal.
+    spread = float(np.median(away)) * NORMAL_SPREAD or 0.1 * float(away.mean()) if y.size else 1.0
     return StudentT(y, copies, np.nan if df is None else float(df), np.nan, spread if spread > 0 else 1.0)

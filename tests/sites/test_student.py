@@ -23,6 +23,9 @@ MEANS, SDS, EVIDENCE = 0.02, 0.03, 0.02
 LEFT_OUT = 0.1
 """Of log densities of rows without themselves: 20,000 draws, and sites of expectation propagation that stay."""
 
+FAR = 0.01
+"""Of an outlier at different distances: the accuracy of the rule over sigma, in standard deviations and relative."""
+
 SAME = 1e-8
 """Of a mixture against its parts, which are fitted in the same way."""
 
@@ -144,6 +147,23 @@ def test_units_of_the_response_do_not_matter():
         other = BayesRidge(factor * y, x, family="student-t", df=3).fit()
         np.testing.assert_allclose((other.params / factor - one.params) / one.bse, 0, atol=1e-3)
         np.testing.assert_allclose(other.bse / factor, one.bse, rtol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["ep", "laplace"])
+def test_an_outlier_counts_the_less_the_further_it_is_away(method):
+    """Where it is far away the posterior is that without it, times the density of its tail, which is as flat."""
+    x, y = problem(40, 2)
+    fits = []
+    for distance in (1e4, 1e8):
+        y[3] = distance
+        fits.append(BayesRidge(y, x, family="student-t", df=3).fit(method))
+    near, far = fits
+    assert near.converged
+    assert far.converged
+    np.testing.assert_allclose((near.params - far.params) / far.bse, 0, atol=FAR)
+    np.testing.assert_allclose(near.bse, far.bse, rtol=FAR)
+    # Of the tail, in log y, with 3 degrees of freedom.
+    assert near.log_marginal - far.log_marginal == pytest.approx(4.0 * np.log(1e4), abs=FAR)
 
 
 def test_weights_are_frequencies():
