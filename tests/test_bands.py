@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy.special import gammaincc
+from scipy.stats import invgamma
 
 from pybayesridge import BayesRidge
+from pybayesridge.bands.components import VarianceGrid
 from pybayesridge.bands.evidence import Evidence
 from pybayesridge.bands.fit import BandFit, ExactFitError, _fit_sampled, fit_exact, fit_given, fit_mode
 from pybayesridge.bands.problem import BandProblem
@@ -47,6 +49,9 @@ def data(n, sizes, effects, seed=0, noise=1.0):
     b = np.concatenate([effect * rng.normal(size=m) for m, effect in zip(sizes, effects, strict=True)])
     return x @ b + noise * rng.normal(size=n) + 3.0, x, np.repeat(np.arange(len(sizes)), sizes)
 
+
+BINNED = 1e-5
+"""Probabilities of a mixture whose thousands of components are put on a grid."""
 
 ERROR = 1e-4
 """In standard deviations, of means and standard deviations, and of distribution functions; the worst seen is 5e-6."""
@@ -339,3 +344,16 @@ def test_a_proposal_has_its_density():
     assert abs(weight.mean() - 1) < 0.1
     near = points[np.abs(points).max(axis=1) < 4]
     assert np.abs(scores_of(angles_at(near)) - near).max() < 1e-6
+
+
+@pytest.mark.parametrize("df", [2.5, 30.0, 5000.0])
+@pytest.mark.parametrize("size", [1, 40, 6000])
+def test_quantiles_of_a_variance_have_their_probabilities(df, size):
+    rng = np.random.default_rng(0)
+    weight, scale2 = rng.dirichlet(np.ones(size)), np.exp(2 * rng.normal(size=size))
+    grid = VarianceGrid(weight, np.zeros((size, 1)), np.zeros((size, 1)), scale2, df)
+    probabilities = np.array([0.5, 1e-3, 0.025, 0.975, 0.5, 0.999])
+    _, quantiles = grid.noise(probabilities)
+    below = [weight @ invgamma.cdf(x, df / 2, scale=df * scale2 / 2) for x in quantiles]
+    np.testing.assert_allclose(below, probabilities, atol=BINNED)
+    assert grid.noise(np.zeros(0))[1].size == 0

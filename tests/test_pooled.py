@@ -541,6 +541,19 @@ def test_variance_components_are_those_of_the_mixture_over_the_fits(banded):
     np.testing.assert_allclose(same, each[0], rtol=TABLE, atol=TABLE)
 
 
+def test_hyperparameters_of_bands_are_those_of_the_mixture_over_the_fits(banded):
+    found, each = banded.hyperparameters(0.2), [one.hyperparameters(0.2) for one in banded.fits]
+    np.testing.assert_allclose(found["mean"], sum(one["mean"] for one in each) / 2)
+    probabilities = np.linspace(0.001, 0.999, 999)
+    tables = [one.hyperparameter_quantiles(probabilities)[1] for one in banded.fits]
+    for row, name in enumerate(found.index):
+        for end, level in {"median": 0.5, "lower": 0.1, "upper": 0.9}.items():
+            inside = [np.interp(found.loc[name, end], q[row], probabilities, left=0.0, right=1.0) for q in tables]
+            assert np.mean(inside) == pytest.approx(level, abs=PROBABILITY)
+    same = pool([banded.fits[0]] * 2).hyperparameters(0.2)
+    np.testing.assert_allclose(same, each[0], rtol=TABLE, atol=TABLE)
+
+
 def test_random_effects_are_those_of_the_mixture_over_the_fits(banded):
     found, each = banded.random_effects("h", 0.2), [one.random_effects("h", 0.2) for one in banded.fits]
     pd.testing.assert_frame_equal(found.iloc[:, :3], each[0].iloc[:, :3])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from scipy.special import expit, gammaincc, gammaln, logsumexp
+from scipy.special import expit, gammaincc, gammainccinv, gammaincinv, gammaln, logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.bands.shares import ShareRule, pieces_of
@@ -52,8 +53,14 @@ RIDGE = 1e-3
 FLAT = 0.25
 """Power of the posterior weights of nodes with which they count for the centre."""
 
+CERTAIN = 1e-18
+"""A probability that is not told from zero."""
+
 LITTLE = 0.01
 """A share below which a band is said to matter little."""
+
+RANGE = (-60.0, 40.0)
+"""Logs of totals, and logits of shares, between which quantiles are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +248,7 @@ class VarianceGrid:
                 log_scale2[0] - _logit(self.share[0].sum()) - np.log(self.share[0, band] / self.share[0].sum())
             )
             log_phi = np.log(totals.shares[:, band])
-            roots = [_root(lambda x: totals.below(x - log_phi), p) for p in probabilities.tolist()]
-            quantiles = np.exp(unit + np.array(roots))
+            quantiles = np.exp(unit + _roots(lambda x: totals.below(x - log_phi), probabilities, *RANGE, 1e-10))
         return mean, np.sqrt(quantiles), self._spread(log_scale2, mean)
 
     def _spread(self, log_scale2: FloatArray, mean: float) -> float:
@@ -276,8 +282,8 @@ class VarianceGrid:
                 at = np.where(rest > 0, np.log(share) - np.log(np.where(rest > 0, rest, 1.0)), np.inf)
             return totals.below(at)
 
-        found = [expit(_root(lambda x: below(float(expit(x))), p)) for p in probabilities.tolist()]
-        return mean, np.array(found), below(LITTLE)
+        found = expit(_roots(lambda x: below(float(expit(x))), probabilities, *RANGE, 1e-10))
+        return mean, found, below(LITTLE)
 
     def correlations_at(self, probabilities: FloatArray) -> list[tuple[float, FloatArray, float]]:
         """Of effects of the same level: none, since each band has effects that are independent of the others'."""
@@ -295,19 +301,23 @@ class VarianceGrid:
         half = self.df / 2
         mean *= self._moment(power)
         points, mass = binned(log_scale2, weight)
+        order = np.argsort(points, kind="stable")
+        points, mass = points[order], mass[order]
+        before = np.concatenate([[0.0], np.cumsum(mass)])
+        # Components that are farther below have all of their probability below, and those farther above none.
+        ends = np.log(np.array([gammaincinv(half, CERTAIN), gammainccinv(half, CERTAIN)]) / half)
 
-        def excess(log_variance: float, probability: float) -> float:
-            return float(mass @ gammaincc(half, half * np.exp(points - log_variance)) - probability)
+        def below(log_variance: float) -> float:
+            first, last = np.searchsorted(points, log_variance + ends)
+            some = gammaincc(half, half * np.exp(points[first:last] - log_variance))
+            return float(before[first] + mass[first:last] @ some)
 
-        found = []
-        for probability in probabilities.tolist():
-            low, high = float(points[0]) - 3.0, float(points[-1]) + 3.0
-            while excess(low, probability) > 0 and low > points[0] - 700:
-                low -= 5.0 + 100.0 / self.df
-            while excess(high, probability) < 0 and high < points[-1] + 700:
-                high += 5.0 + 100.0 / self.df
-            found.append(np.exp(scipy.optimize.brentq(excess, low, high, args=(probability,), xtol=1e-9)))
-        return mean, np.array(found)
+        low, high = float(points[0]) - 3.0, float(points[-1]) + 3.0
+        while below(low) > probabilities.min(initial=1.0) and low > points[0] - 700:
+            low -= 5.0 + 100.0 / self.df
+        while below(high) < probabilities.max(initial=0.0) and high < points[-1] + 700:
+            high += 5.0 + 100.0 / self.df
+        return mean, np.exp(_roots(below, probabilities, low, high, 1e-9))
 
 
 def _of_target(rule: ShareRule, target: int) -> FloatArray:
@@ -383,9 +393,34 @@ def binned(x: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     return points, np.asarray(mass, dtype=np.float64)
 
 
-def _root(below: Callable[[float], float], probability: float) -> float:
-    """The point, between -60 and 40, at which a distribution function has a value."""
-    return float(scipy.optimize.brentq(lambda x: below(x) - probability, -60.0, 40.0, xtol=1e-10))
+def _roots(
+    below: Callable[[float], float], probabilities: FloatArray, low: float, high: float, xtol: float
+) -> FloatArray:
+    """The points between two others at which a distribution function has some values.
+
+    The one in the middle bounds the others, so that many take little more time than few.
+    """
+    known, out = functools.cache(below), np.empty(probabilities.size)
+    order, parts = np.argsort(probabilities, kind="stable"), [(0, probabilities.size, low, high)]
+
+    def root(probability: float, first: float, last: float) -> float:
+        return float(scipy.optimize.brentq(lambda x: known(x) - probability, first, last, xtol=xtol))
+
+    while parts:
+        first, last, left, right = parts.pop()
+        if first == last:
+            continue
+        middle = (first + last) // 2
+        probability = float(probabilities[order[middle]])
+        try:
+            found = root(probability, left, right)
+        except ValueError:  # the function hardly rises between them, so that rounding errors have its sign
+            found = root(probability, low, high)
+        out[order[middle]] = found
+        # Each root is known up to the tolerance.
+        parts += [(first, middle, left, min(found + 2 * xtol, right))]
+        parts += [(middle + 1, last, max(found - 2 * xtol, left), right)]
+    return out
 
 
 def _logit(share: float) -> float:

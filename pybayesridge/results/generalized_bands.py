@@ -69,7 +69,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         return [*(f"sd[{name}]" for name in self.bands.names), *self.correlation_names, *own]
 
     def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
-        """Posterior means, and quantiles at the three levels `at`, of the hyperparameters."""
+        """Posterior means, and quantiles at levels `at`, of the hyperparameters."""
         found, shape = VarianceComponents.hyperparameters_of(self, i, at), self.sites_fit.shape
         return found if shape is None else np.vstack([found, of_shape(shape, at)])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ from pybayesridge.results.prediction import BayesPrediction, GeneralizedPredicti
 from pybayesridge.results.ratios import Ratios
 from pybayesridge.results.sensitivity import prior_sensitivity
 from pybayesridge.results.shown import Shown, counted
+from pybayesridge.results.variance_components import VarianceComponents
 from pybayesridge.text import TARGETS, count, either, listed
 
 if TYPE_CHECKING:
@@ -336,7 +337,11 @@ class PooledResults(Ratios, Shown, saved.Saveable):
             As for a single fit: for a SpikeSlab by expectation propagation, which has point estimates.
         """
         fits: list[Any] = self.fits
-        return mixed_tables([fit.hyperparameters for fit in fits], check_alpha(alpha))
+        alpha = check_alpha(alpha)
+        if isinstance(self._first, VarianceComponents):
+            each = [fit.hyperparameter_quantiles for fit in fits]
+            return mixed_quantiles(each, fits[0].hyperparameters(alpha), alpha)
+        return mixed_tables([fit.hyperparameters for fit in fits], alpha)
 
     def variance_components(self, alpha: float = 0.05) -> pd.DataFrame:
         """Standard deviations of bands, and their shares: the table of a single fit, for the mixture over the fits.
@@ -668,17 +673,29 @@ def mixed_tables(tables: Sequence[Callable[[float], pd.DataFrame]], alpha: float
     mixture has its quantiles: their tails are right to 2 % of what is in them.
     """
     at = _scores()
-    wanted, points, means = ndtri((np.arange(POINTS) + 0.5) / POINTS), [], []
-    for table in tables:
+
+    def quantiles(table: Callable[[float], pd.DataFrame], _: FloatArray) -> tuple[FloatArray, FloatArray]:
         each = [table(float(2 * ndtr(-score))) for score in at[at > 0]]
         low, high = (np.stack([one[name].to_numpy() for one in each]) for name in ("lower", "upper"))
-        values = np.concatenate([low[::-1], high])
-        whole = np.isfinite(values).all(axis=0) & (values == np.rint(values)).all(axis=0)
-        drawn = _equally_probable(at, values.T)
-        nearest = values[np.abs(wanted[:, None] - at).argmin(axis=1)].T
+        return each[0]["mean"].to_numpy(), np.concatenate([low[::-1], high]).T
+
+    return mixed_quantiles([partial(quantiles, table) for table in tables], tables[0](alpha), alpha)
+
+
+def mixed_quantiles(
+    fits: Sequence[Callable[[FloatArray], tuple[FloatArray, FloatArray]]], table: pd.DataFrame, alpha: float
+) -> pd.DataFrame:
+    """The table of a single fit for the mixture: means (r,) and quantiles (r, c) at probabilities (c,) of each."""
+    at = _scores()
+    wanted, points, means = ndtri((np.arange(POINTS) + 0.5) / POINTS), [], []
+    for of_fit in fits:
+        mean, values = of_fit(ndtr(at))
+        whole = np.isfinite(values).all(axis=1) & (values == np.rint(values)).all(axis=1)
+        drawn = _equally_probable(at, values)
+        nearest = values[:, np.abs(wanted[:, None] - at).argmin(axis=1)]
         points.append(np.where(whole[:, None], nearest, drawn))
-        means.append(each[0]["mean"].to_numpy())
-    out: pd.DataFrame = tables[0](alpha).copy()
+        means.append(mean)
+    out: pd.DataFrame = table.copy()
     out["mean"] = np.mean(means, axis=0)
     together = np.concatenate(points, axis=1)
     for name, share in {"median": 0.5, "lower": alpha / 2, "upper": 1 - alpha / 2}.items():

@@ -242,10 +242,15 @@ class VarianceComponents(LinearEstimates):
         }
         return tables[names[0]] if self.model.one_target else pd.concat(tables, names=["target", None])
 
-    def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
-        """Posterior means, and quantiles at the three levels `at`, of one target's hyperparameters.
+    def hyperparameter_quantiles(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior means of the rows of :meth:`hyperparameters`, (r,), and quantiles at levels `at` (c,), (r, c)."""
+        found = np.vstack([self.hyperparameters_of(i, at) for i in range(len(self.model.data.targets))])
+        return found[:, 0], found[:, 1:]
 
-        (K + number of correlations + 1, 4), the last row with Gaussian noise alone.
+    def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
+        """Posterior means, and quantiles at levels `at` (c,), of one target's hyperparameters.
+
+        (K + number of correlations + 1, 1 + c), the last row with Gaussian noise alone.
         """
         grid = self.variance_grid(i)
         rows = [np.r_[mean, ends] for mean, ends, _ in (grid.sd(k, at) for k in range(len(self.bands.names)))]
