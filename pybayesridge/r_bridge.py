@@ -104,8 +104,9 @@ def fit_model(
         Whether the column of ones is the intercept of R's formula, which needs no mention in the notes.
     model, fit : dict
         Arguments of the model and of its ``fit``; of a model with ``family="binomial"`` also ``levels``, the two
-        levels of R's factor whose codes 0 and 1 are `y`; of one with ``bands`` also ``own_scale``, names of columns
-        that are not standardised, and ``sets``, names of the bands of each term whose effects are correlated.
+        levels of R's factor whose codes 0 and 1 are `y`, and with ``family="ordinal"`` all its levels in order; of
+        one with ``bands`` also ``own_scale``, names of columns that are not standardised, and ``sets``, names of the
+        bands of each term whose effects are correlated.
     start : dict, optional
         The ``start`` of an earlier value of a SpikeSlab.
     group : list, optional
@@ -139,7 +140,7 @@ def fitted(
 ) -> Any:
     """The results of what :func:`fit_model` describes."""
     given, options = arguments(model), arguments(fit)
-    endog = factor(endog, given.pop("levels", None))
+    endog = factor(endog, given.pop("levels", None), ordered=given.get("family") == "ordinal")
     if group is not None:
         given["group"] = group_labels(group)
     if start is not None:
@@ -490,12 +491,12 @@ def labelled(
     return endog, pd.DataFrame(values, columns=list(x_names), copy=False)
 
 
-def factor(endog: pd.DataFrame, levels: Sequence[str] | None) -> pd.DataFrame:
-    """Codes of 0 and 1 as the factor that they are in R."""
+def factor(endog: pd.DataFrame, levels: Sequence[str] | None, *, ordered: bool = False) -> pd.DataFrame:
+    """Codes from 0 as the factor that they are in R."""
     if levels is None:
         return endog
     codes = endog.iloc[:, 0].to_numpy(dtype=np.intp)
-    column = pd.Categorical.from_codes(codes, pd.Index(list(levels), dtype=object))
+    column = pd.Categorical.from_codes(codes, pd.Index(list(levels), dtype=object), ordered=ordered)
     return pd.DataFrame({endog.columns[0]: column}, index=endog.index)
 
 

@@ -141,6 +141,9 @@ def test_the_formulas_give_means_deviations_and_intervals_of_rows(name):
     if name.startswith(("binomial", "poisson", "negative", "beta", "student", "bands_binomial")):
         the_same_of_generalized(made, post, rows, alpha)
         return
+    if "codes" in made["export"]:
+        the_same_of_categories(made, post, rows, alpha)
+        return
     if "state_mean" in post:
         the_same_of_states(made, post, rows, alpha)
         return
@@ -209,6 +212,46 @@ def the_same_of_generalized(made, post, rows, alpha):
         below = post["weight"][:, 0] @ stats.norm.cdf((linear[:, column] - where) / np.sqrt(scale2))
         np.testing.assert_allclose(below, probability, atol=QUADRATURE)
         assert_same(mean_of(linear[:, column]), share[:, column], "quantile", LINEAR)
+
+
+def the_same_of_categories(made, post, rows, alpha):
+    """Cut points are columns after those of the coefficients, and a category lies between two of them."""
+    k, count = len(made["export"]["names"]), len(made["export"]["categories"]) - 1
+    cuts = np.hstack([np.zeros((count, k)), np.eye(count)])
+    rows = np.hstack([rows, np.zeros((len(rows), count))])
+    linear, cut_points = made["answers"]["prediction_linear"], made["answers"]["cut_points"]
+    weight = post["weight"][:, 0]
+    for ext, answer in ((rows, linear), (cuts, cut_points)):
+        where, scale2 = in_coordinates(post, ext)
+        if post["has_mean"]:
+            assert_same(weight @ where, answer[:, 0], "mean", QUADRATURE)
+        if post["has_variance"]:
+            assert_same(np.sqrt(weight @ (scale2 + (where - weight @ where) ** 2)), answer[:, 1], "sd", QUADRATURE)
+        for column, probability in ((2, alpha / 2), (3, 1 - alpha / 2)):
+            below = weight @ stats.norm.cdf((answer[:, column] - where) / np.sqrt(scale2))
+            np.testing.assert_allclose(below, probability, atol=QUADRATURE)
+    points, distribution = (
+        np.linspace(-12, 12, 4001),
+        stats.norm if made["export"]["link"] == "probit" else stats.logistic,
+    )
+    up_to = [np.zeros(len(rows))]
+    for cut in cuts:
+        where, scale2 = in_coordinates(post, cut - rows)
+        grid = distribution.cdf(where[..., None] + np.sqrt(scale2)[..., None] * points)
+        up_to.append(weight @ (grid @ stats.norm.pdf(points)) * (points[1] - points[0]))
+    up_to.append(np.ones(len(rows)))
+    assert_same(np.diff(up_to, axis=0).T, made["answers"]["probabilities"], "probability", QUADRATURE)
+
+
+def in_coordinates(post, rows):
+    """Means and variances (K, m) of linear functions of coefficients and cut points at the nodes."""
+    z, x = (rows[:, post[at].astype(int) - 1] for at in ("z_at", "at"))
+    v = (x - z @ post["on_z"]) / post["scale"]
+    c = np.column_stack([z @ post["z_root"], v @ post["right"]])
+    outside = ((v - v @ post["right"] @ post["right"].T) ** 2).sum(axis=1)
+    roots = post["node_root"].reshape(-1, c.shape[1], c.shape[1])
+    scale2 = ((c @ roots.transpose(0, 2, 1)) ** 2).sum(axis=2) + np.exp(post["log_t2"]) * outside
+    return post["node_mean"] @ c.T, scale2
 
 
 def the_same_of_states(made, post, rows, alpha):

@@ -4,6 +4,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -111,6 +112,20 @@ def test_an_exact_selection_is_plain(learned):
     np.testing.assert_allclose(answer["value"]["inclusion_prob"], given.inclusion_prob, rtol=1e-9)
     assert answer["value"]["enumerated"] is True
     assert np.isinf(answer["value"]["posterior"]["df"]) == (not learned)
+
+
+def test_ordered_categories_are_plain_and_have_the_levels_of_the_factor():
+    codes = np.digitize(Y, np.quantile(Y, [0.4, 0.7])).astype(float)
+    levels = ["low", "middle", "high"]
+    answer = ridge(y=codes, model={"family": "ordinal", "levels": levels}, method="ep")
+    assert answer["error"] is None
+    value = answer["value"]
+    assert_plain(value)
+    assert (value["family"], value["categories"]) == ("bayes_ridge_ordinal", levels)
+    column = pd.Series(pd.Categorical.from_codes(codes.astype(int), levels, ordered=True))
+    given = BayesRidge(column, X, family="ordinal").fit()
+    np.testing.assert_allclose(value["params"][:, 0], given.params, rtol=1e-9)
+    np.testing.assert_array_equal(value["codes"], codes)
 
 
 def test_a_selection_for_yes_no_responses_is_plain():

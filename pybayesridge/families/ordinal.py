@@ -64,6 +64,9 @@ class OrdinalFamily(LatentFamily):
     shape: ClassVar[str] = "cut_points"
     lanes: ClassVar[tuple[str, ...]] = ("ordinal",)
     statsmodels: ClassVar[str] = ""
+    in_r: ClassVar[tuple[str, ...]] = (
+        "categories", "category_counts", "codes", "probabilities", "linear_predictors"
+    )  # fmt: skip
     has_cuts: ClassVar[bool] = True
     reason: ClassVar[str] = "ordered categories have no noise variance"
     codes_itself: ClassVar[bool] = True

@@ -141,6 +141,25 @@ class OrdinalPosterior(SitesPosterior):
         t = np.exp(0.5 * self.nodes[i].log_t2)
         return np.r_[np.ones(self.space.k), np.full(self.space.rank, t)]
 
+    def _root_units(self) -> FloatArray:
+        return np.r_[np.ones(self._distances), SitesPosterior._root_units(self)]  # noqa: SLF001
+
+    def _mean_and_root(self, node: int) -> tuple[FloatArray, FloatArray]:
+        """Mean and root of the covariance of a node, in the distances and the coordinates of the rows."""
+        whole, units = self._whole(node), np.r_[np.ones(self._distances), self._units(node)]
+        return whole.mean * units, whole.root().T * units
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Those of distances and coordinates; of coordinates alone over all nodes, also those left out since."""
+        e, found = self._distances, [self._mean_and_root(i) for i in range(self.weight.size)]
+        means = np.stack([mean for mean, _ in found])
+        mean = self.weight @ means
+        covariance = sum(w * root.T @ root for w, (_, root) in zip(self.weight, found, strict=True))
+        centred = (means - mean) * np.sqrt(self.weight)[:, None]
+        covariance = covariance + centred.T @ centred
+        mean[e:], covariance[e:, e:] = self.mean, self.covariance
+        return mean, covariance
+
     def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> Functionals:
         """Linear functions without the intercept, for rows that have none."""
         if z_rows.shape[1] < self.space.k:

@@ -39,6 +39,7 @@ from pybayesridge.results.export_generalized import (
     generalized_selection_values,
     generalized_values,
     refuse_bands,
+    with_cut_points,
 )
 from pybayesridge.results.facts import values_of
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
+    from pybayesridge.results.ordinal_ridge import OrdinalRidgeResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
     from pybayesridge.selection.result import Exact
@@ -91,7 +93,8 @@ def each(a: ArrayLike) -> FloatArray:
 def _shared_values(results: LinearResults, without: Collection[str]) -> dict[str, Any]:
     model = results.model
     kind, family = KINDS[results.model_name], model.distribution.in_json.get("family")
-    at_rows = ("fittedvalues", "resid") if model.endog is not None else ()
+    has_cuts = model.distribution.has_cuts
+    at_rows = ("fittedvalues", "resid") if model.endog is not None and not has_cuts else ()
     large = {name: over(getattr(results.arrays, name)) for name in ("bse", *at_rows) if name not in without}
     return {
         "version": float(VERSION),
@@ -102,7 +105,7 @@ def _shared_values(results: LinearResults, without: Collection[str]) -> dict[str
         "method": str(results.method),
         "params": over(results.arrays.params),
         **large,
-        "rsquared": each(results.arrays.rsquared),
+        "rsquared": None if has_cuts else each(results.arrays.rsquared),
         "nobs": float(results.nobs),
         "df_model": each(results.arrays.df_model),
         "df_resid": each(results.arrays.df_resid),
@@ -186,6 +189,11 @@ def _generalized_ridge_values(results: GeneralizedRidgeResults, without: Collect
     penalty = results.penalty_arrays()
     design = _design_values(results, results.posterior.design)
     return own | {"posterior": design | results.posterior.as_arrays() | penalty}
+
+
+def _ordinal_values(results: OrdinalRidgeResults, without: Collection[str]) -> dict[str, Any]:
+    out = _generalized_ridge_values(results, without)
+    return out | {"posterior": with_cut_points(out["posterior"], len(results.model.exog_names), results.constants)}
 
 
 def _gaussian_selection_values(results: SpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
@@ -310,7 +318,7 @@ OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {
     "conjugate": _ridge_values,
     "banded": _band_values,
     "sites": _generalized_ridge_values,
-    "ordinal": _generalized_ridge_values,
+    "ordinal": _ordinal_values,
     "banded_sites": _generalized_band_values,
     "sets": _gaussian_selection_values,
     "latent_sets": _generalized_selection_values,

@@ -28,16 +28,16 @@ class Field:
     meaning : str
     families : str
         Which fits have it: bayes_ridge, those with several bands (bands; with nodes over shares, or correlated),
-        those of other responses (sites, counts and continuous; with one_penalty or latent_bands), spike_slab, or of
-        the latter those by expectation propagation (ep) or by sets of columns (sets); of other responses likewise
-        (latent_ep, latent_sets).
+        those of other responses (sites, counts, continuous and ordered; with one_penalty or latent_bands),
+        spike_slab, or of the latter those by expectation propagation (ep) or by sets of columns (sets); of other
+        responses likewise (latent_ep, latent_sets).
     optional : bool
         Whether a fit may lack it, as one without its data lacks what has n rows.
     """
 
     form: str
     meaning: str
-    families: str = "bayes_ridge bands sites counts continuous spike_slab latent_sets latent_ep"
+    families: str = "bayes_ridge bands sites counts continuous ordered spike_slab latent_sets latent_ep"
     optional: bool = False
 
 
@@ -54,7 +54,7 @@ def _of_normal_ridges(form: str, meaning: str, *, optional: bool = False) -> Fie
 
 
 def _of_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "bayes_ridge bands sites counts continuous", optional)
+    return Field(form, meaning, "bayes_ridge bands sites counts continuous ordered", optional)
 
 
 def _of_bands(form: str, meaning: str) -> Field:
@@ -74,7 +74,7 @@ def _of_one_penalty(form: str, meaning: str) -> Field:
 
 
 def _of_sites(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "sites counts continuous", optional)
+    return Field(form, meaning, "sites counts continuous ordered", optional)
 
 
 def _of_yes_no(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -106,7 +106,11 @@ def _of_events(form: str, meaning: str) -> Field:
 
 
 def _of_generalized(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "sites counts continuous latent_sets latent_ep")
+    return Field(form, meaning, "sites counts continuous ordered latent_sets latent_ep")
+
+
+def _of_ordered(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "ordered", optional)
 
 
 def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -127,10 +131,6 @@ def _of_ep(form: str, meaning: str, *, optional: bool = False) -> Field:
 
 def _of_latent_ep(form: str, meaning: str) -> Field:
     return Field(form, meaning, "latent_ep")
-
-
-def _of_latent(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "latent_sets latent_ep", optional)
 
 
 def _of_sets(form: str, meaning: str) -> Field:
@@ -158,7 +158,7 @@ FIELDS = {
     "bse": Field("k q", "posterior standard deviations", optional=True),
     "fittedvalues": Field("n q", "means of linear predictors or probabilities; medians of counts", optional=True),
     "resid": Field("n q", "the response less these", optional=True),
-    "rsquared": Field("q", "share of the variation explained"),
+    "rsquared": Field("q", "share of the variation explained; not of ordered categories", optional=True),
     "nobs": Field("number", "rows"),
     "df_model": Field("q", "effective degrees of freedom, less one for a constant"),
     "df_resid": Field("q", "rows less effective degrees of freedom"),
@@ -203,7 +203,10 @@ FIELDS = {
     "loo_probabilities": _of_yes_no_ridges("n", "probability of the event from the other rows", optional=True),
     "loo_means": Field("n", "expected response of each row from the others", "counts continuous", optional=True),
     "loo_log_density": Field(
-        "n", "log probability or density of each row given the others", "sites counts continuous latent_ep", True
+        "n",
+        "log probability or density of each row given the others",
+        "sites counts continuous ordered latent_ep",
+        optional=True,
     ),
     "loo_log_score": _of_sites("number", "mean log probability of the outcomes by these"),
     "loo_deviance": _of_counts("number", "share of the deviance that these explain"),
@@ -213,8 +216,14 @@ FIELDS = {
     "noise_scale": _of_continuous("number", "scale of the noise, at the mean of its log"),
     "noise_scale_mean": _of_continuous("number", "posterior mean of the scale of the noise"),
     "noise_df": _of_continuous("number", "degrees of freedom of the noise, as given or the most probable"),
+    "categories": _of_ordered("texts", "the categories in their order"),
+    "category_counts": _of_ordered("c", "rows in each, copies included"),
+    "codes": _of_ordered("n", "category of each row, from 0", optional=True),
+    "probabilities": _of_ordered("n c", "posterior means of the probabilities of the categories", optional=True),
     "penalty_means": _of_one_penalty("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
-    "linear_predictors": _of_latent("n", "linear predictors at params and the data's rows", optional=True),
+    "linear_predictors": Field(
+        "n", "linear predictors at params and the data's rows", "latent_sets latent_ep ordered", optional=True
+    ),
     "inclusion_prob": _of_selection("k", "posterior inclusion probabilities"),
     "group_inclusion_prob": _of_selection("c", "those of the groups"),
     "group_labels": _of_selection("texts", "labels of the groups"),
@@ -244,7 +253,7 @@ FIELDS = {
     "monte_carlo.mcse": _of_sets("c", "its Monte Carlo standard error, 0 for sums over all sets"),
     "monte_carlo.effective": _of_sets("c", "how many independent draws have this error"),
     "monte_carlo.agreement": _of_sets("c", "potential scale reduction factor of the walkers"),
-    "posterior.z_at": Field("u", "positions of the unpenalised coefficients"),
+    "posterior.z_at": Field("u", "positions of the unpenalised coefficients; after all of them, of cut points"),
     "posterior.at": Field("p", "positions of the penalised ones that vary; all others are zero"),
     "posterior.scale": Field("p", "what penalised columns are divided by"),
     "posterior.sd": Field("p", "their standard deviations"),
@@ -367,7 +376,8 @@ def _groups(kind: str, names: Collection[str]) -> set[str]:
         yes_no = "trials" in family.in_r
         if start == "spike_slab_":
             return {f"latent_{method}", "yes_no_selection" if yes_no else "selection_of_counts"}
-        kind_of_response = "sites" if yes_no else "counts" if family.has_events else "continuous"
+        others = "ordered" if family.has_cuts else "counts" if family.has_events else "continuous"
+        kind_of_response = "sites" if yes_no else others
         own = {kind_of_response, "latent_bands" if start == "bayes_ridge_bands_" else "one_penalty"}
         return own | {"overdispersed"} if "dispersion" in family.in_r else own
     return gaussian.get(kind, {kind})

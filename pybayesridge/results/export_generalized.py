@@ -66,7 +66,12 @@ def _while_rows_are_here(name: str) -> Callable[[GeneralizedRidgeResults], Float
     return lambda results: None if results.model.endog is None else getattr(results.arrays, name)
 
 
-OF_RIDGES: Mapping[str, Callable[[GeneralizedRidgeResults], Any]] = {
+def _of_categories(value: Callable[[Any], FloatArray]) -> Callable[[Any], FloatArray | None]:
+    """A value at the rows of ordered categories, while they are here."""
+    return lambda results: None if results.model.endog is None else value(results)
+
+
+OF_RIDGES: Mapping[str, Callable[[Any], Any]] = {
     "trials": _trials,
     "n_trials": lambda results: float(results.n_trials),
     "exposure": _extent,
@@ -79,6 +84,11 @@ OF_RIDGES: Mapping[str, Callable[[GeneralizedRidgeResults], Any]] = {
     "noise_scale": lambda results: float(np.exp(results.sites_fit.likelihood.log_shape)),
     "noise_scale_mean": _shape_mean,
     "noise_df": lambda results: float(results.sites_fit.likelihood.form),
+    "categories": lambda results: list(results.categories),
+    "category_counts": lambda results: results.category_counts.to_numpy(dtype=np.float64),
+    "codes": _of_categories(lambda results: results.model.likelihood().observed),
+    "probabilities": _of_categories(lambda results: results.fittedvalues.to_numpy(dtype=np.float64)),
+    "linear_predictors": _of_categories(lambda results: results.predict(which="linear").to_numpy(dtype=np.float64)),
 }
 """Values that ridges of some families have; a family says which (`Family.in_r`). A dispersion is as given, or the
 exponential of the posterior mean of its log."""
@@ -125,6 +135,30 @@ def _left_out(results: GeneralizedSpikeSlabResults) -> FloatArray | None:
     likelihood = results.model.likelihood()
     log_score: FloatArray = posterior.left_out(likelihood).log_score
     return log_score + likelihood.log_constants()
+
+
+def with_cut_points(posterior: Mapping[str, Any], coefficients: int, count: int) -> dict[str, Any]:
+    """Cut points as unpenalised columns, whose positions follow those of the coefficients.
+
+    Cut point j is minus the intercept of the design plus the distances up to it, which are the first coordinates.
+
+    Parameters
+    ----------
+    posterior : mapping
+        The arrays of a posterior, with the intercept first among the unpenalised columns but for ``z_at``.
+    coefficients, count : int
+        Number of coefficients and of cut points.
+    """
+    on_z, z_root = posterior["on_z"], posterior["z_root"]
+    others = np.hstack([np.zeros((len(z_root) - 1, count - 1)), z_root[1:]])
+    cuts = np.hstack([np.tri(count, count - 1, -1), np.tile(-z_root[0], (count, 1))])
+    return {
+        **posterior,
+        "z_at": np.r_[coefficients + 1.0 + np.arange(count), posterior["z_at"]],
+        "on_z": np.vstack([np.tile(-on_z[0], (count, 1)), on_z[1:]]),
+        "z_root": np.vstack([cuts, others]),
+        "y_on_z": np.zeros((count + len(others), 1)),
+    }
 
 
 def refuse_bands(results: GeneralizedBandRidgeResults) -> None:

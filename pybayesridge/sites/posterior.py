@@ -186,17 +186,21 @@ class SitesPosterior:
 
     def _shared_arrays(self, keep: IntArray) -> dict[str, Any]:
         """What several bands have too: the weights of some of the nodes, and the moments over all."""
-        unit = self._root_units()
+        unit, (mean, covariance) = self._root_units(), self._moments()
         return {
             "y_on_z": np.zeros((self.space.k, 1)),
             "y_norm": np.ones(1),
             "weight": (self.weight[keep] / self.weight[keep].sum())[:, None],
             "df": float("inf"),
-            "center": self.mean * unit,
-            "covariance": self.covariance * np.outer(unit, unit),
+            "center": mean * unit,
+            "covariance": covariance * np.outer(unit, unit),
             "has_mean": bool(self.has_mean),
             "has_variance": bool(self.has_variance),
         }
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and covariance of the coordinates that are handed over as arrays."""
+        return self.mean, self.covariance
 
     def _root_units(self) -> FloatArray:
         """From coordinates to those of ``z z_root`` and the rest, (k + r,)."""

@@ -219,7 +219,7 @@
 #' predict(curves, transform(mtcars[1:2, ], carb = 5), interval = "prediction")
 #' @export
 bayes_ridge <- function(formula, data, subset, weights, na.action,
-                        method = c("exact", "em", "loocv", "gcv", "fixed", "reml", "ep", "laplace"), family = "gaussian",
+                        method = c("exact", "em", "loocv", "gcv", "fixed", "reml", "ep", "laplace"), family = "gaussian", link = NULL,
                         x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, bands = NULL, standardize = TRUE,
                         prior = "r2", sigma2 = NULL, tol = 1e-8, maxiter = 10000, grid = NULL, lam = NULL,
                         dof = c("nu", "paper"), parameterization = c("tau2", "tau"), accelerate = TRUE,
@@ -227,11 +227,13 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
                         contrasts = NULL, model = NULL, disp = FALSE, ...) {
   refuse_dots("bayes_ridge", ...)
   call <- match.call()
-  family <- chosen_family(family)
+  family <- chosen_family(family, link = link)
   gaussian <- family$name == "gaussian"
   refuse_other_families(call, family$name)
   valid <- methods_of_family[[family$name]]
   method <- if (missing(method)) valid[1L] else match.arg(method, valid)
+  solver <- match.arg(solver)
+  refuse_no_factors(family, method, solver)
   keeps_data(model, 0)
   input <- if (missing(formula)) {
     refuse_formula_arguments(call)
@@ -272,7 +274,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
         flat_in = if (family$name %in% taken_by$flat_in) match.arg(flat_in), trials = input$trials, levels = input$levels,
         exposure = input$exposure, df = check_number(df, "df")
       ),
-      fit = list(solver = match.arg(solver))
+      fit = list(solver = solver)
     )
   } else {
     list(
@@ -314,7 +316,7 @@ new_fit <- function(value, input, call, settings, model, own = list()) {
       root_w = if (!is.null(input$weights)) sqrt(input$weights / fit$weight_mean)
     )
   }
-  keep <- by_rows || is.null(value[["fittedvalues"]]) && !is.null(input$x) || keeps_data(model, cells(input))
+  keep <- by_rows || is.null(.subset2(fit, "fitted.values")) && !is.null(input$x) || keeps_data(model, cells(input))
   known <- list(
     call = strip_call(call),
     weights = input$weights,
@@ -333,7 +335,7 @@ new_fit <- function(value, input, call, settings, model, own = list()) {
     untransformed = if (keep) input$untransformed,
     x = if (keep && !of_formula && !by_rows) input$x,
     y = if (keep && !of_formula) input$y,
-    row_names = if (is.null(value[["fittedvalues"]])) input$row_names
+    row_names = if (is.null(.subset2(fit, "fitted.values"))) input$row_names
   )
   known <- c(known, own)
   structure(c(unclass(fit), known[!vapply(known, is.null, NA)]), class = class(fit))
@@ -374,7 +376,7 @@ fit_of_export <- function(value, row_names = NULL) {
   kind <- kind_of_export(value$family)
   generalized <- !is.null(kind$distribution)
   own <- switch(kind$model,
-    bayes_ridge = if (generalized) generalized_values(value, one) else ridge_values(value, one),
+    bayes_ridge = if (generalized) generalized_values(value, one, row_names) else ridge_values(value, one),
     spike_slab = c(selection_values(value, names), if (generalized) generalized_selection_values(value))
   )
   if (kind$banded) own <- c(own, bands_values(value))

@@ -207,14 +207,20 @@ augment.pybayesridge_fit <- function(x, data = NULL, newdata = NULL, interval = 
       table <- data.frame(as.matrix(x$x), row.names = labels, check.names = FALSE)
     }
   }
+  out <- data.frame(.rownames = rownames(table), table, check.names = FALSE, stringsAsFactors = FALSE)
+  if (is.numeric(attr(table, "row.names"))) {
+    out$.rownames <- NULL
+  }
+  if (has_cuts(x)) {
+    predicted <- with_environment(x, if (own && is.null(data)) NULL else table, interval, conf.level, env)
+    out <- cbind(out, category_columns(predicted, x$categories))
+    rownames(out) <- NULL
+    return(as_tibble(out))
+  }
   rows <- if (own && is.null(data)) {
     own_prediction(x, interval, conf.level, env)
   } else {
     augmented_rows(x, table, interval, conf.level, env)
-  }
-  out <- data.frame(.rownames = rownames(table), table, check.names = FALSE, stringsAsFactors = FALSE)
-  if (is.numeric(attr(table, "row.names"))) {
-    out$.rownames <- NULL
   }
   out$.fitted <- unname(rows$fit)
   if (interval != "none") {

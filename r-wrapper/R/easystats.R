@@ -82,6 +82,7 @@ get_predicted.pybayesridge_fit <- function(x, data = NULL, predict = "expectatio
     if (identical(dynGet("interval", NULL), "prediction")) limits_of <- "prediction"
   }
   predict <- match.arg(predict, c("expectation", "response", "link", "prediction"))
+  refuse_one_number(x, predict, "predict")
   if (predict == "prediction") limits_of <- "prediction"
   arguments <- list(
     x, if (is.null(data)) NULL else as.data.frame(data), se.fit = TRUE,

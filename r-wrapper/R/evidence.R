@@ -86,7 +86,7 @@ same_response <- function(fits) {
       return(c(fit$nobs, unpenalized, fit$posterior$y_norm))
     }
     check_rows(fit)
-    rows <- cbind(fit$fitted.values + fit$residuals, fit$trials, fit$weights)
+    rows <- cbind(family_of(fit)$responses(fit), fit$trials, fit$weights)
     c(fit$nobs, unpenalized, rows)
   }
   names_of <- function(fit) if (!family_of(fit)$noise) coefficient_names(fit)[fit$posterior$z_at]

@@ -82,7 +82,7 @@ explained_in_rows <- function(object, size, env, penalized = FALSE) {
   draws <- posterior_draws(object, 1L, size)
   weight <- (object$weights %||% rep(1, nrow(x))) * (object$trials %||% 1)
   x <- sqrt(weight / sum(weight)) * x
-  flat <- if (penalized) x[, object$posterior$z_at, drop = FALSE] else if (object$constant) sqrt(weight / sum(weight))
+  flat <- if (penalized) x[, object$posterior$z_at, drop = FALSE] else if (object$constant || has_cuts(object)) sqrt(weight / sum(weight))
   if (length(flat)) x <- qr.resid(qr(flat), x)
   # Without rounding errors, so that a draw of no column explains nothing.
   if (penalized) x[, object$posterior$z_at] <- 0

@@ -23,6 +23,7 @@
 #   latent     variance of the latent noise, given any further parameter
 #   shape      of families with a further parameter: what it is called, and the element with its posterior mean
 #   within     log of the mean likelihood of rows over components, and the `constant` that it lacks
+#   cuts       whether categories lie between cut points (ordinal.R)
 families <- list(
   gaussian = list(
     links = "identity",
@@ -148,13 +149,40 @@ families[["student-t"]] <- list(
   constant = function(y, fit) numeric(length(y))
 )
 
+families[["ordinal"]] <- list(
+  links = c("logit", "probit"),
+  object = function(fit) ordinal_object(fit$link),
+  noise = FALSE,
+  title = function(fit) paste0(", ordinal family, ", fit$link, " link"),
+  response = function(y, name) ordered_response(y, name),
+  types = c("response", "link"),
+  mean = function(eta, fit) eta,
+  interval = function(interval) {
+    check_mean_interval(interval, "a new response is one of the categories and has no interval", "probability")
+  },
+  observed = function(values, fit) match(as.character(values), fit$categories) - 1,
+  responses = function(fit) matrix(fit$codes, ncol = 1L),
+  pictures = NULL,
+  left_out = function(fit, target, env) generalized_left_out(fit, env),
+  sizes = function(fit) fit$weights %||% 1,
+  draw = function(mean, extent, fit, own) draw_categories(mean, unlist(own), fit),
+  ratio_name = "odds_ratio",
+  has_ratio = function(fit) fit$link == "logit",
+  latent = function(fit, shape) if (fit$link == "probit") 1 else pi^2 / 3,
+  constant = function(y, fit) numeric(length(y)),
+  cuts = TRUE
+)
+
 family_of <- function(object) families[[.subset2(object, "distribution") %||% "gaussian"]]
 
-# The `name` and the `link` of a family, which is as in glm(); one of `known`.
-chosen_family <- function(family, known = names(families)) {
+# The `name` and the `link` of a family, which is as in glm(); one of `known`. A family that is named may have its link beside it.
+chosen_family <- function(family, known = names(families), link = NULL) {
   if (is.function(family)) family <- family()
   if (is.character(family) && length(family) == 1L && family %in% known) {
-    return(list(name = family, link = families[[family]]$links[1L]))
+    return(list(name = family, link = chosen_link(family, link)))
+  }
+  if (!is.null(link)) {
+    stop("give the link once: by the family, as in binomial(\"probit\"), or by 'link' with the name of the family", call. = FALSE)
   }
   if (inherits(family, "family") && "negative-binomial" %in% known && is_negative_binomial(family)) {
     return(list(name = "negative-binomial", link = "log", dispersion = given_dispersion(family)))
@@ -163,7 +191,7 @@ chosen_family <- function(family, known = names(families)) {
   if (is.null(given) || !family$family %in% known || !family$link %in% families[[family$family]]$links) {
     calls <- unlist(lapply(known, function(name) {
       links <- families[[name]]$links
-      c(told_family(name), if (length(links) > 1L) paste0(name, "(\"", links[-1L], "\")"))
+      c(told_family(name), if (length(links) > 1L && has_constructor(name)) paste0(name, "(\"", links[-1L], "\")"))
     }))
     stop(
       "'family' must be ", either(calls), if (is.null(given)) ", or one of their names" else paste0(", not ", given),
@@ -171,6 +199,18 @@ chosen_family <- function(family, known = names(families)) {
     )
   }
   list(name = family$family, link = family$link)
+}
+
+# The link of a family by name: the first of its links, or the one that is given.
+chosen_link <- function(family, link) {
+  links <- families[[family]]$links
+  if (is.null(link) || length(links) == 1L) {
+    return(links[1L])
+  }
+  if (!is.character(link) || length(link) != 1L || !link %in% links) {
+    stop("'link' must be ", either(paste0("\"", links, "\"")), " for family = ", told_family(family), call. = FALSE)
+  }
+  link
 }
 
 either <- function(words) {
@@ -183,11 +223,14 @@ taken_by <- list(
   sigma2 = "gaussian", dof = "gaussian", accelerate = "gaussian", noise_var = "gaussian", damping = "gaussian",
   hyper = "gaussian", start = "gaussian", solver = setdiff(names(families), "gaussian"),
   flat_in = setdiff(names(families), c("gaussian", "student-t")), exposure = c("poisson", "negative-binomial"), df = "student-t",
-  dispersion = c("negative-binomial", "beta-binomial")
+  dispersion = c("negative-binomial", "beta-binomial"), link = c("binomial", "ordinal")
 )
 
 # How a family is written.
-told_family <- function(name) if (grepl("-", name, fixed = TRUE)) paste0("\"", name, "\"") else paste0(name, "()")
+told_family <- function(name) if (has_constructor(name)) paste0(name, "()") else paste0("\"", name, "\"")
+
+# Whether R has a function that makes the family.
+has_constructor <- function(name) name %in% c("gaussian", "binomial", "poisson")
 
 # Arguments in `call` that are of other families.
 refuse_other_families <- function(call, name) {
@@ -205,7 +248,8 @@ methods_of_family <- list(
   poisson = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
   `negative-binomial` = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
   `beta-binomial` = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
-  `student-t` = c("ep", "laplace", "exact", "gcv", "em", "loocv", "fixed")
+  `student-t` = c("ep", "laplace", "exact", "gcv", "em", "loocv", "fixed"),
+  ordinal = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv")
 )
 
 # Families that several penalties are for.

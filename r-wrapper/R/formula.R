@@ -34,9 +34,11 @@ formula_input <- function(call, env, contrasts, intercept = NULL, family = "gaus
   if (nrow(frame) == 0L) {
     stop("0 (non-NA) cases", call. = FALSE)
   }
-  response <- families[[family]]$response(stats::model.response(frame), deparse1(terms[[2L]]))
+  response <- families[[family]]$response(response_of_frame_call(frame, frame_call, env, family), deparse1(terms[[2L]]))
   x <- stats::model.matrix(fixed, frame, contrasts)
-  of_fixed <- list(assign = attr(x, "assign"), contrasts = attr(x, "contrasts"))
+  of_fixed <- list(contrasts = attr(x, "contrasts"))
+  x <- without_intercept(x, family)
+  of_fixed$assign <- attr(x, "assign")
   own <- if (!is.null(split)) band_terms_of(split, fixed, terms, frame, colnames(x))
   if (!is.null(own)) x <- with_bands(x, own$bands, frame)$x
   check_finite(x, "column")
@@ -176,7 +178,11 @@ as_response <- function(y, name) {
   if (is.factor(y) || is.character(y) || !(is.numeric(y) || is.logical(y)) || inherits(y, c("Surv", "Date", "POSIXct"))) {
     stop(
       "the response must be numeric, not ", class(y)[1L],
-      if (is.factor(y) || is.character(y)) ": family = binomial() is for responses with two values",
+      if (is.ordered(y)) {
+        ": family = \"ordinal\" is for ordered categories"
+      } else if (is.factor(y) || is.character(y)) {
+        ": family = binomial() is for responses with two values"
+      },
       call. = FALSE
     )
   }
@@ -375,11 +381,20 @@ new_rows <- function(object, newdata, na.action, env, groups = TRUE) {
   c(columns_at(object, terms, frame, groups), list(na.action = omitted))
 }
 
+# The model matrix of a family with cut points, which take the place of the intercept.
+without_intercept <- function(x, family) {
+  assign <- attr(x, "assign")
+  if (!isTRUE(families[[family]]$cuts) || !any(assign == 0L)) {
+    return(x)
+  }
+  structure(x[, assign > 0L, drop = FALSE], assign = assign[assign > 0L])
+}
+
 # Rows of the model matrix of a model frame, and their `offset`; of a formula with bands also `unseen`.
 columns_at <- function(object, terms, frame, groups = TRUE) {
   own <- object$band_terms
   fixed <- if (is.null(own)) terms else stats::delete.response(own$fixed)
-  plain <- stats::model.matrix(fixed, frame, contrasts.arg = object$contrasts)
+  plain <- without_intercept(stats::model.matrix(fixed, frame, contrasts.arg = object$contrasts), object$distribution %||% "gaussian")
   c(if (is.null(own)) list(x = plain) else with_bands(plain, own$bands, frame, groups), list(offset = stats::model.offset(frame)))
 }
 

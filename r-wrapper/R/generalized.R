@@ -2,8 +2,11 @@
 # posterior in generalized_posterior.R.
 
 # The values that only ridges of such responses have.
-generalized_values <- function(value, one) {
-  plain_numbers <- c("trials", "exposure", "loo_probabilities", "loo_means", "loo_log_density", "penalty_means", "dispersion", "dispersion_mean")
+generalized_values <- function(value, one, row_names = NULL) {
+  plain_numbers <- c(
+    "trials", "exposure", "loo_probabilities", "loo_means", "loo_log_density", "penalty_means", "dispersion", "dispersion_mean",
+    "category_counts", "codes"
+  )
   names <- c(
     "link", "event", "parameterization", "solver", "n_trials", "n_events", "latent_variance", "loo_log_score", "loo_brier",
     "loo_auc", "loo_deviance", "loo_absolute_error", "noise_scale", "noise_scale_mean", "noise_df"
@@ -12,6 +15,9 @@ generalized_values <- function(value, one) {
     value[intersect(names, names(value))],
     lapply(value[intersect(plain_numbers, names(value))], as.vector),
     list(
+      categories = if (!is.null(value$categories)) as.character(unlist(value$categories)),
+      fitted.values = category_matrix(value[["probabilities"]], row_names, value$categories),
+      linear.predictors = if (!is.null(value[["linear_predictors"]])) as.vector(value$linear_predictors),
       lambda_ = one(value$lambda_),
       tau2 = one(value$tau2),
       log_marginal = one(value$log_marginal),
@@ -24,10 +30,10 @@ generalized_values <- function(value, one) {
 
 #' Odds ratios and rate ratios
 #'
-#' Exponentials of the coefficients with credible intervals: of a binomial fit with the logit link odds ratios, of counts
+#' Exponentials of the coefficients with credible intervals: of a binomial or ordinal fit with the logit link odds ratios, of counts
 #' rate ratios. Python is not required.
 #'
-#' @param object A fit of [bayes_ridge()] or [spike_slab()] with `family = binomial()` or `"beta-binomial"`, for `rate_ratios()` with
+#' @param object A fit of [bayes_ridge()] or [spike_slab()] with `family = binomial()`, `"beta-binomial"` or `"ordinal"`, for `rate_ratios()` with
 #'   `family = poisson()` or `"negative-binomial"`, or a pooled fit of such ([fit_imputed()]).
 #' @param level Probability of the credible intervals.
 #' @param parm Names or positions of coefficients; by default all.
@@ -127,12 +133,20 @@ predict.pybayesridge_generalized <- function(object, newdata, type = c("response
   complete <- !is.na(rowSums(rows$x))
   extent <- exposure_of_rows(object, rows, own, exposure, if (!own) newdata)
   unseen <- if (new_levels == "sample") unseen_of(object, rows)[complete, , drop = FALSE]
-  found <- generalized_rows(
-    object, rows$x[complete, , drop = FALSE], type, if (interval != "none") tails(level), se.fit, extent[complete], unseen
-  )
-  parts <- lapply(found, padded, rows, complete)
-  out <- prediction_shape(list(parts), interval, object$targets)
-  if (se.fit) list(fit = out, se.fit = parts$se.fit, residual.scale = 1) else out
+  x <- rows$x[complete, , drop = FALSE]
+  probabilities <- if (interval != "none") tails(level)
+  found <- if (type == "response" && has_cuts(object)) {
+    category_rows(object, x, probabilities, se.fit)
+  } else {
+    list(generalized_rows(object, x, type, probabilities, se.fit, extent[complete], unseen))
+  }
+  parts <- lapply(found, lapply, padded, rows, complete)
+  labels <- names(parts) %||% object$targets
+  out <- prediction_shape(parts, interval, labels)
+  if (!se.fit) {
+    return(out)
+  }
+  list(fit = out, se.fit = prediction_shape(lapply(parts, function(part) list(fit = part$se.fit)), "none", labels), residual.scale = 1)
 }
 
 # An interval of means of responses; `reason` is why that of new responses is refused.
@@ -152,6 +166,7 @@ check_mean_interval <- function(interval, reason, mean) {
 residuals.pybayesridge_generalized <- function(object, type = c("response", "deviance", "pearson"), ...) {
   refuse_dots("residuals", ...)
   type <- match.arg(type)
+  refuse_categories(object, "residuals")
   check_rows(object)
   family <- stats::family(object)
   mean <- object$fitted.values
@@ -171,6 +186,7 @@ residuals.pybayesridge_generalized <- function(object, type = c("response", "dev
 #' @export
 deviance.pybayesridge_generalized <- function(object, ...) {
   refuse_dots("deviance", ...)
+  refuse_categories(object, "deviance")
   sum(stats::residuals(object, "deviance")^2, na.rm = TRUE)
 }
 
@@ -179,7 +195,7 @@ deviance.pybayesridge_generalized <- function(object, ...) {
 sigma.pybayesridge_generalized <- function(object, use.fallback = TRUE, ...) {
   refuse_dots("sigma", ...)
   stop(
-    "sigma() is not defined for a ", object$distribution, " fit: ",
+    "sigma() is not defined for ", if (has_cuts(object)) "an " else "a ", object$distribution, " fit: ",
     if (object$distribution == "student-t") {
       "hyperparameters() returns the scale and the degrees of freedom of its noise"
     } else {

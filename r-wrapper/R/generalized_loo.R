@@ -32,7 +32,7 @@ approximately_left_out <- function(x, rows, y, constant) {
   )
   list(
     elpd = x$loo_log_density - constant,
-    within = by_component(x, rows, function(each, at) family_of(x)$within(each, y[at], x, at))
+    within = if (has_cuts(x)) log_shares(x, rows, y) else by_component(x, rows, function(each, at) family_of(x)$within(each, y[at], x, at))
   )
 }
 

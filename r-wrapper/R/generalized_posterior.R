@@ -50,10 +50,9 @@ on_scale <- function(object, eta, type, exposure = NULL) {
 normal_levels <- 256L
 
 # Posterior mean of the probability of functionals, and its standard deviation if that is asked for; by the quadratures of Python.
-probability_moments <- function(f, post, link, se.fit) {
+probability_moments <- function(f, post, link, se.fit, moments = if (layout_of(post) == "coordinates") level_moments else normal_moments) {
   m <- length(f$leverage)
   parts <- components(post)
-  moments <- if (layout_of(post) == "coordinates") level_moments else normal_moments
   mean <- sd <- numeric(m)
   for (at in chunks(m, elements / nrow(post$weight))) {
     if (!length(at)) next
@@ -153,7 +152,7 @@ generalized_hyperparameters <- function(object, level) {
   points <- quantiles_with_tails(post$log_t2_from, post$log_t2_to, post$cumulative, post$rise, post$fall, c(0.5, tails(level)))
   df <- rep(unname(object$df_model), 3L)
   if (length(post$cumulative) > 1L) {
-    df <- stats::approx(post$path_log_t2, post$path_df, points, rule = 2)$y - object$constant
+    df <- stats::approx(post$path_log_t2, post$path_df, points, rule = 2)$y - object$constant - length(cut_positions(object))
   }
   quantiles <- rbind(exp(post$log_unit - points)[c(1L, 3L, 2L)], exp(points - post$log_unit), df)
   table <- data.frame(object$penalty_means, quantiles)

@@ -127,6 +127,9 @@ pool_fits <- function(fits, ...) {
 
 # Refuses fits that have no common posterior.
 same_model <- function(fits) {
+  if (any(vapply(fits, has_cuts, NA))) {
+    stop("fits with family = \"ordinal\" cannot be pooled: combine the draws of posterior_sample(hyper = TRUE)", call. = FALSE)
+  }
   identity_of <- function(fit) {
     list(
       "their model" = class(fit)[1L], "method" = fit$method, "family" = fit$distribution, "link" = fit$link, "event" = fit$event,

@@ -59,6 +59,7 @@ get_vcov.pybayesridge_fit <- function(model, vcov = NULL, ...) {
 get_predict.pybayesridge_fit <- function(model, newdata, type = "response", ndraws = 4000, seed = 0, ...) {
   check_one_target(model, "get_predict")
   type <- match.arg(type %||% "response", family_of(model)$types)
+  refuse_one_number(model, type, "type")
   rows <- new_rows(model, newdata, stats::na.pass, parent.frame())
   refuse_new_groups(model, rows, "get_predict()")
   x <- with_ones(model, rows$x)

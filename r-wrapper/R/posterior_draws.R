@@ -13,11 +13,15 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
   spread <- if (!is.null(drawn$parts$noise)) sqrt(drawn$parts$noise[drawn$node]) * drawn$mix * unit
   flat <- if (is_flat(post)) theta[, seq_len(k), drop = FALSE] else matrix(stats::rnorm(size * k), size, k) * spread
   b <- b * rep(unit / post$scale, each = size)
-  out <- matrix(0, size, length(coefficient_names(object)), dimnames = list(NULL, coefficient_names(object)))
+  names <- c(coefficient_names(object), cut_names(object))
+  out <- matrix(0, size, length(names), dimnames = list(NULL, names))
   if (k) out[, post$z_at] <- tcrossprod(flat, post$z_root) - tcrossprod(b, post$on_z) + rep(post$y_on_z[, target], each = size)
   out[, post$at] <- b
   sigma2 <- if (!is.null(spread)) spread^2
-  hyper <- if (has_sets(post)) {
+  cuts <- cut_positions(object)
+  hyper <- if (length(cuts)) {
+    data.frame(increasing_cuts(out[, cuts, drop = FALSE]), check.names = FALSE)
+  } else if (has_sets(post)) {
     state_hyper(post, drawn$node, post$noise[drawn$node, 1L] * drawn$mix^2)
   } else if (!is.null(post[["band"]])) {
     drawn$tau2 <- NULL
@@ -26,7 +30,8 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
     out_of <- stats::setNames(data.frame(exp(post$log_shape[drawn$node])), family_of(object)$shape[["name"]])
     if (!is.null(post[["form"]])) cbind(out_of, df = post$form[drawn$node]) else out_of
   }
-  list(coefficients = out, sigma2 = sigma2, tau2 = drawn$tau2, hyper = hyper)
+  coefficients <- if (length(cuts)) out[, seq_along(coefficient_names(object)), drop = FALSE] else out
+  list(coefficients = coefficients, sigma2 = sigma2, tau2 = drawn$tau2, hyper = hyper)
 }
 
 # The components that draws are of: `parts`, the `node` of each draw, what its deviations are multiplied by, and tau2.

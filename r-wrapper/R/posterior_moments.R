@@ -97,12 +97,13 @@ posterior_covariance <- function(object, target) {
     stop(no_covariance, call. = FALSE)
   }
   unit <- c(rep(1, length(post$z_at)), 1 / post$scale) * post$y_norm[target]
-  size <- length(coefficient_names(object))
+  coefficients <- seq_along(coefficient_names(object))
+  size <- length(coefficients) + length(cut_positions(object))
   out <- matrix(0, size, size)
   at <- c(post$z_at, post$at)
   sd <- if (has_sets(post)) unname(object$bse)[at] / unit
   out[at, at] <- covariance_of_all(post, components(post, target), sd) * outer(unit, unit)
-  out
+  out[coefficients, coefficients, drop = FALSE]
 }
 
 # The same of standardised coefficients, the unpenalised ones first, in units of the response. Of sets those are the correlations

@@ -236,9 +236,11 @@ linear_predictor <- function(object, x, target) {
 # Columns of the coefficients: with an added intercept those of `x`, of any number of rows, after a column of ones.
 with_ones <- function(object, x) if (object$intercept_added) cbind(rep(1, nrow(x)), x) else x
 
-# The model matrix of new rows as its penalised and unpenalised columns.
+# The model matrix of new rows as its penalised and unpenalised columns; linear predictors have no cut point.
 split_rows <- function(object, x) {
   x <- with_ones(object, x)
+  cuts <- length(cut_positions(object))
+  if (cuts) x <- cbind(x, matrix(0, nrow(x), cuts))
   list(x = x[, object$posterior$at, drop = FALSE], z = x[, object$posterior$z_at, drop = FALSE])
 }
 

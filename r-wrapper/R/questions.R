@@ -113,7 +113,8 @@ joint_contrast <- function(object, contrasts, target = NULL, rng = 0, ...) {
 effects.pybayesridge_fit <- function(object, variables = NULL, values = NULL, data = NULL, alpha = 0.05,
                                      which = c("mean", "linear"), rng = 0, target = NULL, ...) {
   refuse_dots("effects", ...)
-  which <- match.arg(which)
+  which <- if (missing(which) && has_cuts(object)) "linear" else match.arg(which)
+  refuse_one_number(object, if (which == "linear") "link" else which, "which", "linear")
   env <- parent.frame()
   changes <- changes_of(object, variables, values, data, env)
   labels <- data.frame(
@@ -179,6 +180,7 @@ pit <- function(object, target = NULL, ...) {
         binomial = "plot(which = \"calibration\") checks yes/no responses",
         `beta-binomial` = "plot(which = \"calibration\") checks shares of trials",
         `student-t` = "ppc() checks responses with Student-t noise",
+        ordinal = "ppc() checks ordered categories",
         "ppc() checks counts"
       ),
       call. = FALSE

@@ -13,7 +13,7 @@
 #' @param ... Not used: further arguments raise an error.
 #' @return `summary()`: a list of class `"summary.bayes_ridge"` or `"summary.spike_slab"` with the elements `call`,
 #'   `coefficients` (a matrix; with several targets a list of matrices), `omitted` (the number of coefficients that the
-#'   matrix omits), `facts`, `notes` and `level`; with several penalties `bands` (for each target a matrix, see
+#'   matrix omits), `facts`, `notes` and `level`; of ordered categories `cut_points` (a matrix); with several penalties `bands` (for each target a matrix, see
 #'   [variance_components()]), and `correlations` of effects of groups; for [spike_slab()] with `method = "exact"` also `size` (mean, median and
 #'   credible interval of the number of included columns, and of included groups).
 #'   Printing returns its argument invisibly.
@@ -41,6 +41,11 @@ print.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits") - 3L)
     cat(left_out(nrow(b) - shown, inherits(x, "spike_slab")))
   } else {
     show_coefficients(b, digits)
+  }
+  if (has_cuts(x)) {
+    cat("\nCut points:\n")
+    cuts <- cut_points(x)
+    show_coefficients(as.matrix(stats::setNames(cuts$mean, rownames(cuts))), digits)
   }
   cat("\n")
   cat(headline(x, digits), sep = "\n")
@@ -116,7 +121,7 @@ standardized_size <- function(object) {
   post <- object$posterior
   size <- b * 0
   size[post$at, ] <- b[post$at, ] * post$sd
-  size[post$z_at, ] <- Inf
+  size[seq_len(nrow(size)) %in% post$z_at, ] <- Inf
   size
 }
 
@@ -147,8 +152,10 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       title = title_of(object),
       method = object$method,
       event = object$event,
+      categories = if (has_cuts(object)) stats::setNames(object$category_counts, object$categories),
       targets = object$targets,
       coefficients = if (length(tables) == 1L) tables[[1L]] else tables,
+      cut_points = if (has_cuts(object)) cut_point_table(object, level),
       groups = if (isTRUE(object$several)) object$group_inclusion_prob,
       sizes = if (has_sets(object$posterior)) size_rows(object, level),
       bands = if (inherits(object, "bayes_ridge_bands")) band_tables(object, level),
@@ -161,6 +168,13 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
     ),
     class = c(paste0("summary.", setdiff(class(object), c("pybayesridge_generalized", "pybayesridge_fit"))), "summary.pybayesridge_fit")
   )
+}
+
+# Cut points in the columns of the coefficients.
+cut_point_table <- function(object, level) {
+  out <- as.matrix(as.data.frame(cut_points(object, level)))
+  colnames(out) <- c(if (center_of(object) == "mean") "Mean" else "Median", "SD", percent(tails(level)))
+  out
 }
 
 # For each target a table of the bands: the number of their columns, standard deviations and shares.
@@ -234,6 +248,10 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
   cat("\n", x$title, " (method \"", x$method, "\")\n\nCall:\n", sep = "")
   cat(paste(deparse(x$call), collapse = "\n"), "\n", sep = "")
   if (!is.null(x$event)) cat("\nEvent: ", x$event, "\n", sep = "")
+  if (!is.null(x$categories)) {
+    counts <- vapply(x$categories, alike, "", digits = digits)
+    cat("\n", paste(strwrap(paste("Rows in categories:", paste0(names(counts), " ", counts, collapse = ", ")), exdent = 2L), collapse = "\n"), "\n", sep = "")
+  }
   tables <- if (is.list(x$coefficients)) x$coefficients else list(x$coefficients)
   for (i in seq_along(tables)) {
     table <- tables[[i]]
@@ -244,6 +262,10 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
     print.default(columns_alike(table, digits, ends = 3:4), print.gap = 2L, quote = FALSE, right = TRUE)
     if (x$omitted > 0L) {
       cat(left_out(x$omitted, inherits(x, "summary.spike_slab")))
+    }
+    if (!is.null(x$cut_points)) {
+      cat("\nCut points:\n")
+      print.default(columns_alike(x$cut_points, digits, ends = 3:4), print.gap = 2L, quote = FALSE, right = TRUE)
     }
     if (!is.null(x$bands)) {
       cat("\nBands:\n")

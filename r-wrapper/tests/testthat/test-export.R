@@ -46,7 +46,11 @@ expect_golden_sets <- function(fit, answers, level) {
 quadrature_error <- 1e-8
 
 expect_golden_generalized <- function(fit, answers, rows, level) {
-  for (type in c("response", "link")) {
+  if (has_cuts(fit)) {
+    expect_close(as.matrix(cut_points(fit, level)), answers$cut_points, quantiles_of_links)
+    expect_close(predict(fit, rows), answers$probabilities, quadrature_error)
+  }
+  for (type in if (has_cuts(fit)) "link" else c("response", "link")) {
     expected <- answers[[if (type == "response") "prediction_mean" else "prediction_linear"]]
     found <- predict(fit, rows, type = type, interval = "credible", level = level, se.fit = TRUE)
     expect_close(found$fit, expected[, c(1, 3, 4)], quadrature_error)

@@ -84,6 +84,20 @@ def cases():
             BayesRidge(y + 8.0 * (np.arange(12) == 5), x, family="student-t", df=3.0, weights=np.tile([1.0, 2.0], 6)),
             {"method": "laplace"},
         ),
+        "ordinal": (
+            BayesRidge(
+                np.array([0, 2, 1, 1, 2, 0, 1, 0, 2, 1, 0, 2]),
+                x,
+                family="ordinal",
+                unpenalized=[1],
+                weights=np.tile([1.0, 2.0], 6),
+            ),
+            {},
+        ),
+        "ordinal_wide": (
+            BayesRidge(np.array([1, 3, 2, 0, 1, 2, 3, 0]), wide, family="ordinal", link="probit", standardize=False),
+            {"method": "laplace"},
+        ),
         "poisson_wide": (BayesRidge(successes[:8], wide, family="poisson", standardize=False), {"method": "laplace"}),
         "ridge_exact": (BayesRidge(y, x), {}),
         "ridge_em": (BayesRidge(y, x, weights=weights, unpenalized=[2]), {"method": "em"}),
@@ -208,7 +222,11 @@ def answers_on_link(results, rows):
         out["hyperparameters"] = results.hyperparameters(1 - LEVEL).to_numpy()
     if isinstance(results.model, BayesRidge) and results.model.bands is not None:
         out["variance_components"] = results.variance_components(1 - LEVEL).to_numpy()[None]
-    for which in ("mean", "linear"):
+    cut = results.model.distribution.has_cuts
+    if cut:
+        out["cut_points"] = results.cut_points(1 - LEVEL).to_numpy()
+        out["probabilities"] = results.predict(rows, transform=False).to_numpy()
+    for which in ("linear",) if cut else ("mean", "linear"):
         predicted = results.get_prediction(rows, which=which, transform=False)
         out[f"prediction_{which}"] = predicted.summary_frame(1 - LEVEL).to_numpy(dtype=np.float64)
     if np.isfinite(out["bse"]).all():
