@@ -153,7 +153,7 @@ class StudentT(Likelihood):
         return self._log_deviation() if np.isinf(self.df) else float(np.log(self.spread))
 
     def _log_deviation(self) -> float:
-        """The log of the root mean square of the responses about their median, but of the spread if that is larger."""
+        """The log of the root mean square of the responses about their median, or of the spread if that is larger."""
         away = np.abs(self.y - np.median(self.y))
         largest = max(float(away.max(initial=0.0)), float(np.finfo(float).tiny))
         return float(np.log(max(self.spread, largest * np.sqrt(np.mean((away / largest) ** 2)))))
