@@ -42,6 +42,10 @@ LARGE = 100.0
 COARSE = 49
 """Places at which the range of a tilted density is looked for, in each of two grids."""
 
+NARROW = 5.0
+"""Where the slope of the log likelihood is no more than this, for one standard deviation of the cavity, the range
+follows from the cavity: it is less than twice as long as it need be."""
+
 WIDE, NEAR = 9.0, 40.0
 """Half widths of these grids: standard deviations of the cavity, and units around the row's own share."""
 
@@ -135,7 +139,7 @@ class BetaBinomial(Binomial):
 
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the tilted densities, which may have more than one top."""
-        low, high, top = self._range(cavity)
+        low, high, top = self._where(cavity)
         # However many the trials are, the curvature is little more than that of s of them.
         most = np.minimum(self.largest_curvature(), self.copies * (0.5 / self.alpha + 1.0))
         needed = (high - low) * (np.sqrt(cavity.precision + most) / NORMAL_STEP + PER_UNIT) + 1
@@ -152,7 +156,28 @@ class BetaBinomial(Binomial):
                 sum_up(out, rows, part.values(eta), part.slope(eta), cavity, top, eta, spacing, signed=True)
         return out
 
-    def _range(self, cavity: Cavity) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _where(self, cavity: Cavity) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The range beyond which the tilted densities are below e^-DROP of their tops, and a place inside, each (n,).
+
+        Of cavities with standard deviation sd the log likelihood, whose slope is at most S, changes by no more than S
+        times a distance d, so that the log density has fallen by ``(d / sd)^2 / 2 - S d`` at the least.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sd, middle = 1.0 / np.sqrt(cavity.precision), cavity.center + cavity.slope / cavity.precision
+            pull = self._steepest() * sd
+            reach = sd * (pull + np.sqrt(pull**2 + 2.0 * DROP))
+        low, high, top = middle - reach, middle + reach, middle
+        wide = np.flatnonzero(~(pull <= NARROW))
+        if wide.size:
+            low[wide], high[wide], top[wide] = self.rows(wide).looked_for(cavity.rows(wide))
+        return low, high, top
+
+    def _steepest(self) -> FloatArray:
+        """A bound of the absolute slope of the log likelihood, (n,): the sum of ``s / (s + i)`` for each outcome."""
+        s, most = 1.0 / self.alpha, np.maximum(self.successes, self.failures)
+        return self.copies * np.minimum(most, 1.0 + s * np.log1p(most / s))
+
+    def looked_for(self, cavity: Cavity) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Where the tilted densities are above e^-DROP of their tops, and about where these are, each (n,)."""
         sd = 1.0 / np.sqrt(cavity.precision)
         middle = cavity.center + cavity.slope / cavity.precision
@@ -201,12 +226,16 @@ class BetaBinomial(Binomial):
 
 def log_rising(a: FloatArray, count: FloatArray) -> FloatArray:
     """Log of ``a (a + 1) ... (a + count - 1)``, for positive a; 0 for a count of 0."""
-    small, large = np.clip(a, 1e-300, LARGE), np.maximum(a, LARGE)
-    direct = gammaln(small + count) - gammaln(small)
-    rest = _beyond_stirling(large + count) - _beyond_stirling(large)
-    series = (large - 0.5) * np.log1p(count / large) + count * (np.log(large + count) - 1.0) + rest
-    out: FloatArray = np.where(count > 0, np.where(a > LARGE, series, direct), 0.0)
-    return out
+    large = a > LARGE
+    if large.any():
+        x = np.maximum(a, LARGE)
+        rest = _beyond_stirling(x + count) - _beyond_stirling(x)
+        series = (x - 0.5) * np.log1p(count / x) + count * (np.log(x + count) - 1.0) + rest
+        if large.all():
+            return series
+    x = np.clip(a, 1e-300, LARGE)
+    direct: FloatArray = np.where(count > 0, gammaln(x + count) - gammaln(x), 0.0)
+    return np.where(large, series, direct) if large.any() else direct
 
 
 def _beyond_stirling(x: FloatArray) -> FloatArray:
