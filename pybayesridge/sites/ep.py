@@ -32,8 +32,9 @@ ROUGH = 0.1
 FLOOR, FARTHEST = 1e-300, 1e30
 """Least precision and largest relative shift of sites that others start from."""
 
-LEAST_DAMPING = 0.05
-"""Share of an update that is made at the least."""
+LEAST_DAMPING, TWICE = 0.05, 2
+"""Share of an update that is made at the least; sweeps end when these steps from the best so far have been undone so
+often: they would be the same again."""
 
 CLOSE, LEADS = 0.3, 2.0
 """Means that move by at most `CLOSE` standard deviations of all rows together, and by `LEADS` times more than
@@ -77,7 +78,7 @@ def expectation_propagation(
     if start is None:
         start = mode(rows, likelihood, None, tol=ROUGH, maxiter=maxiter).sites
     sites, most = start, likelihood.largest_curvature()
-    share, least, waiting, history = 1.0, np.inf, 0, History(likelihood.signed_unit)
+    share, least, waiting, again, history = 1.0, np.inf, 0, 0, History(likelihood.signed_unit)
     best: tuple[Sites, Sites, FloatArray] | None = None
     for sweep in range(1, maxiter + 1):
         sites = Sites(np.minimum(sites.precision, most), sites.shift)
@@ -94,15 +95,16 @@ def expectation_propagation(
                 raised = np.maximum(found.sites.precision, 0.0)
                 sites = Sites(raised, found.sites.shift + (raised - found.sites.precision) * found.eta)
                 continue
+            again += int(share == LEAST_DAMPING)
             share, waiting = max(0.5 * share, LEAST_DAMPING), 0
             history.clear()
-            sites = history.next(*best, share)
+            sites = best[0] if again == TWICE else history.next(*best, share)
             continue
         swept = swept_sites(tilted)
         of_rows = difference(tilted, mean, variance)
         step, moved, widened = _joint_change(rows, gaussian, sites, swept, mean, variance)
         change = max(of_rows, moved, widened)
-        if change <= tol:
+        if change <= tol or again == TWICE:
             break
         waiting += 1
         left = of_rows if sweep <= SWITCH else change
@@ -111,7 +113,7 @@ def expectation_propagation(
         if left <= least:
             if waiting == 1:
                 share = min(RECOVERY * share, 1.0)
-            least, best, waiting = left, (sites, swept, variance), 0
+            least, best, waiting, again = left, (sites, swept, variance), 0, 0
         if sweep == maxiter:
             break
         if best is None or (left <= WORSE * least and waiting <= PATIENCE):
@@ -121,9 +123,10 @@ def expectation_propagation(
                     swept = swept_sites(_tilted(likelihood, mean + rows.times(step), variance, swept))
             sites = history.next(sites, swept, variance, share, 2 if settles else 1)
         else:
+            again += int(share == LEAST_DAMPING)
             share, waiting = max(0.5 * share, LEAST_DAMPING), 0
             history.clear()
-            sites = history.next(*best, share)
+            sites = best[0] if again == TWICE else history.next(*best, share)
     return Approximation(
         log_t2=log_t2,
         sites=sites,

@@ -72,8 +72,14 @@ accurate."""
 REFINED = 1e-6
 """Nodes of smaller weight are not refined by EP where that starts from Laplace's approximation."""
 
-MOST_LOST = 1e-3
-"""Weight of nodes at which EP may fail, so that Laplace's approximation stays, in a fit that has converged."""
+MOST_LOST = 1e-2
+"""Weight of nodes at which EP may fail, so that Laplace's approximation stays, in a fit that has converged: its means
+are off by some tenths of a standard deviation, and those of the fit by such a part of that."""
+
+MOST_UNSURE = 5e-3
+"""So much of the posterior may be where the integral over the penalty has not been found, in a fit that has
+converged: it moves means by little more than such a part of a standard deviation. Where sigma is far below its most
+probable values the likelihood of Student-t noise has several tops, between which Laplace's evidence jumps."""
 
 EXISTS = 1e-3
 """A moment exists where the density of t2 falls faster than the moment grows by more than this."""
@@ -436,10 +442,18 @@ def _over_forms(fits: list[SitesFit]) -> SitesFit:
         error=float(share @ [fit.error for fit in fits]),
         fall=min(fit.fall for fit in likely),
         separated=any(fit.separated for fit in likely),
-        converged=all(fit.converged for fit in likely),
+        converged=float(share @ [not fit.converged for fit in fits]) <= MOST_UNSURE,
         n_iter=sum(fit.n_iter for fit in fits),
         shape=grid,
     )
+
+
+def _unsure(fit: SitesFit) -> float:
+    """The part of the integral over the penalty that has not been found."""
+    if fit.converged:
+        return 0.0
+    settled = all(isinstance(node, Approximation) and node.converged for node in fit.nodes)
+    return min(fit.error, 1.0) if settled else 1.0
 
 
 def _center(fit: SitesFit) -> float:
@@ -462,7 +476,7 @@ def _mixed(first: SitesFit, fits: list[SitesFit], likelihood: Likelihood, grid: 
         error=float(grid.weight @ [fit.error for fit in fits]) + grid.error,
         fall=min(fit.fall for fit in likely),
         separated=any(fit.separated for fit in likely),
-        converged=grid.converged and all(fit.converged for fit in [first, *likely]),
+        converged=grid.converged and first.converged and float(grid.weight @ [*map(_unsure, fits)]) <= MOST_UNSURE,
         n_iter=sum(fit.n_iter for fit in fits),
         shape=replace(grid, which=np.repeat(np.arange(len(fits)), counts)),
     )

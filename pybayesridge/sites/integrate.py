@@ -83,6 +83,10 @@ logarithm are left out, as long as the ends then have no weight; where the whole
 out earlier, to here. Errors may be so many times the tolerance, and where it counts less larger by the root of that:
 many such integrals are summed up."""
 
+STUCK = 2
+"""Doublings in a row that do not halve the error, after which there are no more: that of a smooth density falls much
+faster, and here it has jumps."""
+
 PLANNING = 0.05
 """Accuracy of the approximations that a plan is made by."""
 
@@ -176,7 +180,8 @@ def integrate(
     sketch = sketched(nodes)
     nodes.strip()
     rise, fall = nodes.prior.a, _rate(limit, -nodes.slope(nodes.log_t2[-1]))
-    (count, shape), error = _first_rule(sketch, rise, fall, tol), np.inf
+    tol *= np.exp(0.5 * max(loss, 0.0))
+    (count, shape), error, stuck = _first_rule(sketch, rise, fall, tol), np.inf, 0
     for _ in range(maxiter + 1):
         found = _solved(nodes, sketch, sketch.rule(count, shape, rise, fall).nodes)
         seen = -nodes.slope(found[-1].log_t2)
@@ -184,8 +189,10 @@ def integrate(
         rule = sketch.rule(count, shape, rise, fall)
         density = np.array([node.log_evidence for node in found]) + nodes.prior.values(rule.nodes)
         log_integral, weight = _weights(rule, density)
+        before = error
         error = _error(rule, weight, [_squashed(node) for node in found]) + float(np.finfo(float).eps)
-        if error <= tol:
+        stuck = stuck + 1 if error > before / 2 else 0
+        if error <= tol or stuck == STUCK:
             break
         count = 2 * count - 1
     tail = _error_of_tail(rule, weight, fall, seen if limit else -nodes.slope(found[-2].log_t2))
