@@ -73,6 +73,15 @@
 #' freedom are averaged over: 2, 3, 4, 6, 10, 20 and `Inf`, which is normal noise, are equally probable a priori.
 #' [hyperparameters()] returns the posterior of both. The methods are `"ep"` and `"laplace"`, and weights are frequency weights.
 #'
+#' `family = "ordinal"` is for ordered categories: the response is an ordered factor, or whole numbers, whose values are the
+#' categories in their order. With \eqn{F} as for `binomial()`, by `link`,
+#'
+#' \deqn{P(y \le k) = F(c_k - Z g - X b), \quad b \sim N(0, \tau^2 I), \quad p(c, g) \propto 1,}
+#'
+#' where the cut points \eqn{c_1 < c_2 < \dots} take the place of the intercept; [cut_points()] returns their posterior. A positive
+#' coefficient moves the response towards higher categories. With `link = "probit"` the methods are `"laplace"` and, with `solver =
+#' "laplace"`, those that choose one penalty. The fitted values are a matrix of probabilities, and there are no residuals.
+#'
 #' The model is fitted by Python, see [install_pybayesridge()]. The fit is a list of plain R values, and its methods
 #' (see [pybayesridge-methods]) do not require Python. It keeps its model frame, or `x` and `y`, if they are small; see
 #' `model`. Each fit has the fitted values and the residuals, whose sum is the response. The elements `bse`, `fitted.values`,
@@ -113,7 +122,8 @@
 #' @param method `"exact"` (the default), `"em"`, `"loocv"`, `"gcv"` or `"fixed"`, with several penalties also `"reml"`; with other families `"ep"` (the
 #'   default), `"laplace"`, `"em"`, `"loocv"` or `"fixed"`. See the details.
 #' @param family `gaussian()`, `binomial()`, `binomial("probit")`, `poisson()`, `MASS::negative.binomial(theta)`, or a name: `"gaussian"`,
-#'   `"binomial"`, `"poisson"`, `"negative-binomial"`, `"beta-binomial"`, `"student-t"`.
+#'   `"binomial"`, `"poisson"`, `"negative-binomial"`, `"beta-binomial"`, `"student-t"`, `"ordinal"`.
+#' @param link With `family = "ordinal"` or `"binomial"`: `"logit"` (the default) or `"probit"`.
 #' @param x,y Instead of a formula: a numeric matrix (or data frame) of columns, and a vector or matrix of targets. A
 #'   constant column of `x` serves as the intercept. `bayes_ridge()` keeps sparse matrices of the package 'Matrix'
 #'   sparse; `spike_slab()` converts them to dense matrices.
@@ -194,6 +204,9 @@
 #'     \item{noise_scale, noise_scale_mean, noise_df, loo_means, loo_absolute_error}{for `family = "student-t"`: the exponential of the
 #'       posterior mean of \eqn{\log \sigma}, the posterior mean of \eqn{\sigma}, the degrees of freedom (as given or the most
 #'       probable), the response of each row predicted from the other rows, and the mean absolute error of these predictions}
+#'     \item{link, categories, category_counts, codes, loo_log_score}{for `family = "ordinal"`: the link, the categories and how many
+#'       rows each has, the category of each row as a number from 0, and the mean log probability of the observed categories, each
+#'       row predicted from the others}
 #'     \item{posterior}{the representation of the posterior that intervals and predictions use}
 #'   }
 #' @references Tew, Boley and Schmidt (2023). Bayes beats Cross Validation: Fast and Accurate Ridge Regression via

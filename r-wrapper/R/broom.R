@@ -9,7 +9,7 @@
 #' @param conf.level Probability of the credible intervals.
 #' @param data The data of the fit; by default those kept by the fit or named in its call.
 #' @param newdata New data.
-#' @param exponentiate For a binomial fit with the logit link or a Poisson fit: whether estimates and intervals are odds or rate ratios (the
+#' @param exponentiate For a binomial or ordinal fit with the logit link or a Poisson fit: whether estimates and intervals are odds or rate ratios (the
 #'   standard deviation stays that of the coefficient). Otherwise `FALSE`: coefficients are on the scale of the response.
 #' @param effects Of fits with terms such as `(1 | g)`, as in 'broom.mixed': one or several of `"fixed"` (all coefficients but the
 #'   effects of groups), `"ran_vals"` (these) and `"ran_pars"` (the standard deviations). Of other fits not used.
@@ -27,7 +27,7 @@
 #'   * `glance()`: a row for each target; for [spike_slab()] by `method = "exact"` with `log_evidence_se`, the largest
 #'     `inclusion_se`, and `agreement` (the potential scale reduction factor of the chains).
 #'   * `augment()`: the data with `.fitted`, `.resid` if the response is known, and `.lower` and `.upper` if an interval
-#'     is requested.
+#'     is requested. Of ordered categories a column for each, such as `.fitted_low`, and no `.resid`.
 #' @examplesIf pybayesridge::pybayesridge_available() && requireNamespace("generics", quietly = TRUE)
 #' fit <- bayes_ridge(mpg ~ wt + hp, data = mtcars)
 #' generics::tidy(fit, conf.int = TRUE)

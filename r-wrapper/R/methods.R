@@ -11,7 +11,8 @@
 #' * `confint()`: equal-tailed credible intervals.
 #' * `sigma()`: square root of the noise variance. `nobs()`, `df.residual()`, `weights()`, `deviance()`, `family()`: as for
 #'   [lm()]; the deviance is the (weighted) residual sum of squares. For binomial and Poisson fits the deviance and the residuals are those
-#'   of [glm()] at the posterior means of the probabilities, or the medians of the expected counts, and `sigma()` is an error.
+#'   of [glm()] at the posterior means of the probabilities, or the medians of the expected counts, and `sigma()` is an error. Ordered
+#'   categories have no residuals: `fitted()` is the matrix of their probabilities.
 #' * `logLik()`: the log marginal likelihood for [bayes_ridge()] and the log evidence for [spike_slab()], with the
 #'   coefficients integrated out. For `"fixed"` it is conditional on the penalty; for all other methods of the ridge the
 #'   penalty is integrated out as well. For [spike_slab()] the hyperparameters are integrated out by `"exact"`, and are
@@ -267,7 +268,7 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' @details For [bayes_ridge()] the draws are independent draws from the exact joint posterior described by `confint()`
 #'   and `vcov()` (conditional on the penalty for methods that fix it). For other families than `gaussian()` they are from its approximation,
 #'   and `simulate()` draws yes/no responses (a factor if the response was one), or numbers of events among the trials of
-#'   each row (for `newdata` of one trial), responses with Student-t noise, or counts for the exposure of each row (for `newdata` that of an offset in the formula, or 1).
+#'   each row (for `newdata` of one trial), ordered categories, responses with Student-t noise, or counts for the exposure of each row (for `newdata` that of an offset in the formula, or 1).
 #'
 #' For [spike_slab()] with `method = "exact"` the draws are independent draws from the joint posterior: a set of columns
 #'   and hyperparameters among those kept by the fit, the noise variance, and the coefficients. The coefficients of
@@ -293,7 +294,7 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' @param n,nsim Number of draws.
 #' @param target Name or position of a target, if there are several.
 #' @param hyper Whether to add the corresponding draws of the hyperparameters that the fit has: `tau2` and `sigma2`, or a dispersion
-#'   `alpha`, or the scale `sigma` and `df` of Student-t noise; for
+#'   `alpha`, or the scale `sigma` and `df` of Student-t noise, or the cut points of ordered categories; for
 #'   [spike_slab()] `sigma2` (its `noise_var`) and with `method = "exact"` also `slab_var` and `prior_inclusion`.
 #' @param kind For [spike_slab()] by expectation propagation: `"spike_slab"` or `"gaussian"`; see the details.
 #' @param seed `NULL`, or a number for [set.seed()], as in [stats::simulate()]; the random number generator of the

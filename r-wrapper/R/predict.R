@@ -3,7 +3,7 @@
 #' Posterior mean of the linear predictor for new data or for the rows of the fit, with credible intervals of the linear
 #' predictor (`"credible"`) or prediction intervals of a new observation (`"prediction"`). For fits with `family =
 #' binomial()` the posterior mean of the probability of the event, and for counts the posterior median of the expected
-#' count, with credible intervals. Python is not required.
+#' count, with credible intervals, and for ordered categories the posterior mean of the probability of each. Python is not required.
 #'
 #' @param object A fit of [bayes_ridge()] or [spike_slab()].
 #' @param newdata A data frame with the variables of the formula, or a matrix with the columns of `x`. By default the
@@ -34,8 +34,12 @@
 #'   `interval = "prediction"` is an error for binomial fits, and for counts and responses with Student-t noise, of which `simulate()` draws new ones. Expected counts
 #'   are medians since the tail of the posterior of the penalty can rule a mean out; their `se.fit` is half the distance of the
 #'   quantiles at 16 % and 84 %.
+#'
+#'   The probabilities of ordered categories are posterior means; their intervals and standard deviations are those of 4,000 draws,
+#'   the same at each call. Linear predictors of such fits contain no cut point.
 #' @return A vector; with an interval a matrix with columns `fit`, `lwr` and `upr`. With several targets a matrix with
-#'   one column per target; with an interval an array whose third dimension is the target. With `se.fit = TRUE` a list
+#'   one column per target, and of ordered categories with one for each category; with an interval an array whose third dimension is
+#'   the target or the category. With `se.fit = TRUE` a list
 #'   with these values (`fit`), `se.fit` and `residual.scale`.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' fit <- bayes_ridge(dist ~ poly(speed, 2), data = cars)

@@ -26,7 +26,8 @@
 #'   * `compare_models()`: the estimates of several fits in one table.
 #'
 #'   The numbers are on the scale of the coefficients; for binomial and Poisson fits `effects(which = "mean")` are changes of probabilities,
-#'   or of expected counts for an exposure of 1 (their medians).
+#'   or of expected counts for an exposure of 1 (their medians). Ordered categories have no mean: their effects are those of the
+#'   linear predictor.
 #'
 #' @param object A fit of [bayes_ridge()] or [spike_slab()].
 #' @param contrasts Contrasts, see the details.
