@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import log_expit
+from scipy.special import gammaln, log_expit
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.compiled.library import library
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import CACHE_BYTES, Problem
 
-MOVES = ("birth", "death", "swap", "near swap", "node", "together", "recall")
+MOVES = ("birth", "death", "swap", "near swap", "node", "together", "recall", "renew")
 """The moves, as they are counted."""
 
 FIRST_SIZES = 32
@@ -42,13 +42,16 @@ MEMORY = 2**28
 MOST_TOGETHER = 64
 """Units that the compiled code lets in or out in one move, at most, unless more than twice as many are in."""
 
+RENEW_EVERY = 40
+"""Steps between moves to other sets altogether, at least."""
+
 DONE, TABLE, RECORD, FAILED = range(4)
 """How a call of ``run_advance`` ends: done; the prior's table or the record is too short; no memory."""
 
 _INTEGERS = (
     *("n", "d", "fixed", "n_units", "widest", "n_nodes", "most_columns", "table_sizes", "node_every"),
     *("together_every", "most_together", "n_free", "dual_from", "n_watched", "n_lists", "largest_recalled"),
-    "recall_every",
+    *("recall_every", "n_loose", "renewed_sizes", "renew_every"),
 )
 _POINTERS = (
     *("order", "start", "unit_of", "diag", "cross", "gram", "held", "held_at", "xt", "target", "log_g", "k", "log_k"),
@@ -64,7 +67,7 @@ _POINTERS = (
         "recalled_unit",
         "recalled_sum",
     ),
-    *("recalled_node_sum", "log_recalled"),
+    *("recalled_node_sum", "log_recalled", "loose", "is_loose", "renewed_sum", "log_renewed"),
 )
 
 
@@ -128,6 +131,22 @@ class Recalled:
     key: AnyArray
     start: IntArray
     units: IntArray
+    log_prob: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The distribution from which moves to other sets altogether are drawn.
+
+    Attributes
+    ----------
+    loose : (G,) bool array
+        Units that are renewed, the others stay.
+    log_prob : (S, K) array
+        Log probability of one set of so many of them and a node.
+    """
+
+    loose: BoolArray
     log_prob: FloatArray
 
 
@@ -361,6 +380,27 @@ class Walkers:
         self._struct.largest_recalled = max(int(np.diff(one.start).max()) for one in lists)
         self._struct.n_lists = len(lists)
 
+    def renew(self, renewed: Renewed | None, every: int = RENEW_EVERY) -> None:
+        """Take the distribution of moves to other sets altogether, and the steps between them; None: no such moves.
+
+        What follows is of other chains.
+        """
+        self._struct.renew_every = self._struct.renewed_sizes = 0
+        if renewed is None:
+            return
+        loose, sizes = np.flatnonzero(renewed.loose), np.arange(renewed.log_prob.shape[0])
+        log_sets = gammaln(loose.size + 1.0) - gammaln(sizes + 1.0) - gammaln(loose.size - sizes + 1.0)
+        for name, array in (
+            ("loose", loose.astype(np.int32)),
+            ("is_loose", renewed.loose.astype(np.uint8)),
+            ("renewed_sum", _sums(np.exp(renewed.log_prob + log_sets[:, None]).ravel())),
+            ("log_renewed", _double(renewed.log_prob)),
+        ):
+            self._set(name, array)
+        self._struct.n_loose = loose.size
+        self._struct.renewed_sizes = sizes.size
+        self._struct.renew_every = every
+
     def _hold(self, listed: BoolArray) -> None:
         """Compute the rows of X'X of columns of these units, of as many as memory is for."""
         xt = self._arrays["xt"]
@@ -518,15 +558,26 @@ class Walkers:
 
 def prior_table(grid: Grid, sizes: int) -> FloatArray:
     """``grid.log_size`` of 0 to sizes - 1 units, (sizes, K), from one quadrature for all of them."""
-    n = grid.n_units
+    return _priors(grid, [(0, sizes)])
+
+
+def priors_of_sizes(grid: Grid, sizes: IntArray) -> FloatArray:
+    """``grid.log_size`` of some sizes (S,), ascending, where units have no odds of their own, (S, K)."""
+    return _priors(grid, [(size, size + 1) for size in sizes.tolist()])
+
+
+def _priors(grid: Grid, ranges: Sequence[tuple[int, int]]) -> FloatArray:
+    n, sizes = grid.n_units, ranges[-1][1]
     # Where p is m / n, a panel is at most as wide as `WIDTHS` standard deviations of t.
     panels = int(np.ceil(np.sqrt(min(sizes, n / 4.0) + 4.0) * (grid.prior.t_high - grid.prior.t_low) / WIDTHS))
     t, log_w = grid.t_evenly(max(panels, 12))
     log_p, log_q = np.ascontiguousarray(log_expit(t)), np.ascontiguousarray(log_expit(-t))
-    out, log_w = np.empty((sizes, t.shape[0])), np.ascontiguousarray(log_w)
-    addresses = (_address(part) for part in (log_p, log_q, log_w))
-    library().run_table(_address(out), 0, sizes, n, *t.shape, *addresses)
-    return np.ascontiguousarray(out + (grid.log_weight - grid.log_total))
+    log_w = np.ascontiguousarray(log_w)
+    addresses = [_address(part) for part in (log_p, log_q, log_w)]
+    parts = [np.empty((last - first, t.shape[0])) for first, last in ranges]
+    for out, (first, last) in zip(parts, ranges, strict=True):
+        library().run_table(_address(out), first, last, n, *t.shape, *addresses)
+    return np.ascontiguousarray(np.concatenate(parts) + (grid.log_weight - grid.log_total))
 
 
 def _sums(prob: FloatArray) -> FloatArray:

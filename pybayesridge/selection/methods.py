@@ -19,7 +19,7 @@ from pybayesridge.registry import look_up
 from pybayesridge.selection.estimates import FEWEST_DRAWS
 from pybayesridge.selection.fit import MAXITER, fit_exact
 from pybayesridge.selection.grid import Given
-from pybayesridge.selection.problem import GRAM_COLUMNS, Problem, units_of
+from pybayesridge.selection.problem import Problem, held, units_of
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.sampler import AGREEMENT, allowed_mean_error
 from pybayesridge.text import number
@@ -114,7 +114,7 @@ class ExactSelection:
 
 def problem_of_data(data: Data, n: float, groups: IntArray | None) -> Problem:
     """The cross-products that the exact posterior needs, of data that are not rotated."""
-    small = data.n_columns <= GRAM_COLUMNS
+    gram, rows = held(data.root)
     return Problem(
         cross=data.cross,
         diag=data.gram_diag,
@@ -122,8 +122,8 @@ def problem_of_data(data: Data, n: float, groups: IntArray | None) -> Problem:
         nu=data.nu,
         n=n,
         units=units_of(data.n_columns, groups),
-        gram=np.ascontiguousarray(data.root.T @ data.root) if small else None,
-        rows=None if small else data.root,
+        gram=gram,
+        rows=rows,
     )
 
 

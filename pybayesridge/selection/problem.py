@@ -91,7 +91,7 @@ class Problem:
     gram : (d, d) array or None
         X'X.
     rows : (n, d) array or None
-        X, where X'X is not held.
+        X, where X'X is not held, or where there are more columns than rows.
     cached : OrderedDict
         Columns of X'X computed from `rows`, the last used at the end.
     """
@@ -156,12 +156,23 @@ class Problem:
         return np.stack([self.column(int(j)) for j in columns]) if columns.size else np.zeros((0, self.d))
 
 
+def held(rows: FloatArray) -> tuple[FloatArray | None, FloatArray | None]:
+    """X'X and X, or None for what is not held of X (n, d).
+
+    With X'X products cost nothing, with X sets of more columns than rows are held by rows.
+    """
+    n, d = rows.shape
+    small = d <= GRAM_COLUMNS
+    gram = np.ascontiguousarray(blas.product(rows, rows, transpose_a=True)) if small else None
+    return gram, np.ascontiguousarray(rows) if not small or d > n else None
+
+
 def problem_of_rows(
     rows: FloatArray, y: FloatArray, *, nu: float | None = None, labels: IntArray | None = None
 ) -> Problem:
     """Take X (n, d) and y (n,); `nu` defaults to n, `labels` (d,) are the groups."""
     n, d = rows.shape
-    small = d <= GRAM_COLUMNS
+    gram, own = held(rows)
     return Problem(
         cross=rows.T @ y,
         diag=np.einsum("ij,ij->j", rows, rows),
@@ -169,6 +180,6 @@ def problem_of_rows(
         nu=float(n if nu is None else nu),
         n=float(n),
         units=units_of(d, labels),
-        gram=np.ascontiguousarray(blas.product(rows, rows, transpose_a=True)) if small else None,
-        rows=None if small else np.ascontiguousarray(rows),
+        gram=gram,
+        rows=own,
     )

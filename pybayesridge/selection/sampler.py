@@ -25,9 +25,10 @@ from pybayesridge.selection.estimates import (
     with_unseen,
 )
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.light import MOST_TOGETHER, Proposals, Sums, Walkers, Weighted
+from pybayesridge.selection.light import MOST_TOGETHER, RENEW_EVERY, Proposals, Renewed, Sums, Walkers, Weighted
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.recalled import recalled_sets
+from pybayesridge.selection.renewed import LIKELY_IN, can_renew, n_sizes, renewal_work, renewed_sets, step_work
 from pybayesridge.selection.search import ForwardSearch
 from pybayesridge.selection.starts import Start
 from pybayesridge.selection.traces import Recorder, Trace
@@ -108,6 +109,16 @@ it to start again from there."""
 
 LOOKS = 2
 """Looks at a walk that has not ended after which each further one comes with a search for better sets."""
+
+RENEWAL_WORK = (0.2, 1.0)
+"""Work of the moves to other sets altogether, relative to that of all other steps, at most: to begin with, and where
+they are accepted often."""
+
+ENOUGH_RENEWALS, RARELY_RENEWED, OFTEN_RENEWED = 100, 0.005, 0.01
+"""Of so many of them, or more, these shares are rare, so that there are no more of them, and often."""
+
+MOST_BETWEEN = 1000
+"""Steps between them from which there are none."""
 
 SLICE = 0.1
 """Seconds of a call of the compiled code, about: between two of them Ctrl-C is seen and progress is shown."""
@@ -231,6 +242,9 @@ class Walk:
         self.tallies, self.recorder = Tallies(n, problem.units, fixed), Recorder(n)
         # With weights the posterior is another one at each step.
         self.recalls = weighted is None
+        self.renewals = np.zeros(2)
+        self.renewed: Renewed | None = None
+        self.renewed_sizes = n_sizes(problem, most_columns) if self.recalls and can_renew(problem, grid) else 0
         self.every = 1
         self.tiers = weighted is None and problem.units.n >= WATCHED_FROM
         n_units = problem.units.n
@@ -324,6 +338,7 @@ class Walk:
             self.walkers.pace(int(np.clip(TOGETHER * prob.sum(), LEAST_TOGETHER, MOST_TOGETHER)))
             if self.recalls and spans >= self.phases[-2]:
                 self._recall(self.recorder.after(0), prob)
+            self._propose_others(prob)
             self._adapted()
 
     def _recall(self, trace: Trace, prob: FloatArray) -> None:
@@ -332,6 +347,26 @@ class Walk:
         Until the next call all moves keep the posterior, whatever the sets; calls become rarer as the walk grows.
         """
         self.walkers.recall(recalled_sets(self.problem, self.grid, trace, prob, self.walkers.marks))
+
+    def _propose_others(self, prob: FloatArray) -> None:
+        """Let walkers go to sets that have nothing to do with theirs, seldom if they hardly do."""
+        if not self.renewed_sizes:
+            return
+        counts = np.array(self.walkers.counts()[0]["renew"])
+        proposed, accepted = counts - self.renewals
+        self.renewals = counts
+        if proposed >= ENOUGH_RENEWALS and accepted < RARELY_RENEWED * proposed:
+            self.renewed_sizes = 0
+            self.walkers.renew(None)
+            return
+        often = proposed >= ENOUGH_RENEWALS and accepted > OFTEN_RENEWED * proposed
+        loose = prob < LIKELY_IN
+        if self.renewed is None or (loose != self.renewed.loose).any():
+            self.renewed = renewed_sets(self.problem, self.grid, loose, self.renewed_sizes)
+        renewed = self.renewed
+        work = RENEWAL_WORK[int(often)] * step_work(self.problem, float(prob @ self.problem.units.sizes))
+        every = int(np.ceil(renewal_work(self.problem, renewed) / work))
+        self.walkers.renew(renewed if every <= MOST_BETWEEN else None, max(every, RENEW_EVERY))
 
     def _adapted(self) -> None:
         """What follows when proposals have been adapted."""

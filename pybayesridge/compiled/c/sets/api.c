@@ -31,7 +31,7 @@ EXPORT void run_free(Run *run) {
     if (run->near) forget_neighbours(run);
     void *own[] = {run->walker, run->near, run->similar, run->h, run->u,
                    run->factor, run->factor_n, run->solution, run->s, run->reach, run->v_in, run->b_in,
-                   run->cross_terms, run->weighted, run->flat, run->block, run->columns, run};
+                   run->cross_terms, run->weighted, run->flat, run->block, run->columns, run->exchanged, run};
     for (size_t e = 0; e < sizeof own / sizeof *own; e++) free(own[e]);
 }
 
@@ -55,7 +55,8 @@ EXPORT Run *run_new(const Problem *p, int64_t n_walkers) {
     run->weighted = numbers(p->n);
     run->flat = numbers((p->n + p->fixed + 1) * p->fixed);
     run->factor_n = numbers(1);
-    int good = run->walker && run->near && run->similar && run->s && run->v_in && run->reach && run->b_in && run->cross_terms && run->weighted && run->flat && run->factor_n;
+    run->exchanged = calloc((size_t)p->n_units, sizeof *run->exchanged);
+    int good = run->walker && run->near && run->similar && run->s && run->v_in && run->reach && run->b_in && run->cross_terms && run->weighted && run->flat && run->factor_n && run->exchanged;
     for (int64_t i = 0; good && i < n_walkers; i++) {
         Walker *w = run->walker + i;
         w->place = malloc((size_t)columns * sizeof *w->place);
@@ -110,7 +111,7 @@ EXPORT int run_advance(Run *run, int64_t walker, int64_t steps, int64_t passes, 
     const Problem *p = run->problem;
     Walker *w = run->walker + walker;
     for (*done = 0; *done < passes; (*done)++) {
-        if (record->units && record->used + w->n_in + steps * MOST_TOGETHER > record->room &&
+        if (record->units && record->used + w->n_in + p->renewed_sizes + steps * MOST_TOGETHER > record->room &&
             record->used + p->n_units > record->room)
             return RECORD;
         if (!w->left) w->left = steps + 1;

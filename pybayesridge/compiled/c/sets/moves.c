@@ -298,8 +298,9 @@ int64_t most_at_once(const Problem *p, int64_t n_in) {
 
 /* Units that come in with one move at most, of n_in. */
 int64_t most_more(const Problem *p, int64_t n_in) {
-    const int64_t most = most_at_once(p, n_in);
-    return p->n_lists && p->largest_recalled > most ? p->largest_recalled : most;
+    int64_t most = most_at_once(p, n_in);
+    if (p->n_lists && p->largest_recalled > most) most = p->largest_recalled;
+    return p->renew_every && p->renewed_sizes > most ? p->renewed_sizes : most;
 }
 
 /* How many numbers of units there are for it: powers of 2. */
@@ -367,6 +368,8 @@ void step(Run *run, Walker *w) {
         if (takes_turn(p, w, OFTEN_TOGETHER)) move_together(run, w);
     } else if (p->n_lists && turn % p->recall_every == 2) {
         recall(run, w);
+    } else if (p->renew_every && turn % p->renew_every == 3) {
+        renew(run, w);
     } else if (uniform(w) < p->swap_share) swap(run, w);
     else if (uniform(w) < 0.5) birth(run, w);
     else death(run, w);

@@ -30,7 +30,7 @@
 #define LEAST_CORRELATION 0.5
 
 /* Moves that are counted. */
-enum { BIRTH, DEATH, SWAP, NEAR_SWAP, NODE, TOGETHER, RECALL, N_MOVES };
+enum { BIRTH, DEATH, SWAP, NEAR_SWAP, NODE, TOGETHER, RECALL, RENEW, N_MOVES };
 
 /* The data, the prior and the weights of proposals; in the order of light.Problem. */
 typedef struct {
@@ -51,6 +51,9 @@ typedef struct {
     int64_t n_lists;      /* lists of sets that a walker may go to at once */
     int64_t largest_recalled; /* units of the largest of them, MOST_RECALLED at most */
     int64_t recall_every;
+    int64_t n_loose;       /* units of which moves to other sets altogether draw some */
+    int64_t renewed_sizes; /* they draw fewer than so many */
+    int64_t renew_every;   /* steps between them, 0 for none */
     double yy, outside, nu; /* y'y, its part outside the rows of `xt`, degrees of freedom */
     double swap_share;
     const int64_t *order, *start; /* the columns of unit j: order[start[j]] to order[start[j + 1] - 1] */
@@ -83,6 +86,10 @@ typedef struct {
     const double *recalled_sum;      /* how likely the sets of a list up to this one are proposed */
     const double *recalled_node_sum; /* and the nodes up to this one, of the sets of the first list */
     const double *log_recalled;      /* log probability of a set and a node in the first list, of a set in others */
+    int32_t *loose;                  /* (n_loose,): shuffled for the while of a move */
+    const uint8_t *is_loose;
+    const double *renewed_sum;       /* how likely so many of them and a node, up to this pair, are proposed */
+    const double *log_renewed;       /* log probability of one set of so many and a node: (renewed_sizes, n_nodes) */
 } Problem;
 
 typedef struct {
@@ -118,7 +125,7 @@ typedef struct {
     /* Scratch, for `room` members. */
     double *h, *u, *factor, *factor_n, *solution, *s, *reach, *v_in, *b_in, *cross_terms, *weighted, *flat;
     double *block;
-    int32_t *columns;
+    int32_t *columns, *exchanged;
 } Run;
 
 /* Of a unit that would come in, or leave. */
@@ -148,7 +155,9 @@ void forget_neighbours(Run *run);
 /* state.c */
 int64_t width(const Problem *p, int64_t unit);
 int64_t dual_size(const Problem *p);
+int ensure_scratch(Run *run, int64_t m);
 int ensure_room(Run *run, Walker *w, int64_t m);
+int make_room(Run *run, Walker *w, int64_t m);
 int ensure_factor(Run *run, int64_t n);
 Change peek_in(Run *run, Walker *w, int64_t unit);
 Change peek_out(Run *run, Walker *w, int64_t unit);
@@ -162,6 +171,7 @@ void take_out(Run *run, Walker *w, int64_t unit);
 int rebuild(Run *run, Walker *w, int keep_drift);
 void add_to_sum(const Problem *p, Walker *w, int64_t unit, double times);
 int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left);
+int evaluate_afresh(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left);
 
 /* moves.c */
 double log_likelihood(const Problem *p, int64_t penalised, double log_det, double left, int64_t node);
@@ -175,6 +185,9 @@ void step(Run *run, Walker *w);
 
 /* recall.c */
 void recall(Run *run, Walker *w);
+
+/* renew.c */
+void renew(Run *run, Walker *w);
 
 /* sweep.c */
 void look(Run *run, Walker *w, double *prob, double *mean, double *square, double *sums);

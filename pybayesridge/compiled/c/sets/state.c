@@ -50,9 +50,25 @@ static int grown(void *at, size_t bytes) {
     return out != NULL;
 }
 
+/* Room for m members in the scratch. */
+int ensure_scratch(Run *run, int64_t m) {
+    const Problem *p = run->problem;
+    if (m <= run->room) return 1;
+    int64_t to = run->room ? run->room : 16, q = p->widest;
+    while (to < m) to *= 2;
+    int64_t length = to > dual_size(p) ? to : dual_size(p);
+    const int good = grown(&run->h, (size_t)(q * length) * sizeof *run->h) &&
+                     grown(&run->u, (size_t)(q * length) * sizeof *run->u) &&
+                     grown(&run->solution, (size_t)(2 * length + q + q * q) * sizeof *run->solution) &&
+                     grown(&run->columns, (size_t)to * sizeof *run->columns) &&
+                     grown(&run->block, (size_t)(to * BLOCK) * sizeof *run->block);
+    if (good) run->room = to;
+    else run->failed = 1;
+    return good;
+}
+
 /* Room for m members in the walker and for as many in the scratch. */
 int ensure_room(Run *run, Walker *w, int64_t m) {
-    const Problem *p = run->problem;
     int good = 1;
     if (m > w->capacity) {
         int64_t to = w->capacity ? w->capacity : 16;
@@ -71,18 +87,8 @@ int ensure_room(Run *run, Walker *w, int64_t m) {
         good = good && grown(&w->b, (size_t)to * sizeof *w->b) && grown(&w->column, (size_t)to * sizeof *w->column);
         if (good) w->capacity = to;
     }
-    if (good && m > run->room) {
-        int64_t to = run->room ? run->room : 16, q = p->widest;
-        while (to < m) to *= 2;
-        int64_t length = to > dual_size(p) ? to : dual_size(p);
-        good = grown(&run->h, (size_t)(q * length) * sizeof *run->h) && grown(&run->u, (size_t)(q * length) * sizeof *run->u) &&
-               grown(&run->solution, (size_t)(2 * length + q + q * q) * sizeof *run->solution) &&
-               grown(&run->columns, (size_t)to * sizeof *run->columns) &&
-               grown(&run->block, (size_t)(to * BLOCK) * sizeof *run->block);
-        if (good) run->room = to;
-    }
     if (!good) run->failed = 1;
-    return good;
+    return good && ensure_scratch(run, m);
 }
 
 /* Two n x n scratch matrices; kept apart from the room since the rows' form needs none for many members. */
@@ -445,6 +451,26 @@ static void complete_dual(Run *run, Walker *w) {
     }
 }
 
+/* The factor of I + g W^1/2 X_A X_A' W^1/2 of m columns at a node, the fixed ones among them, in place of X_A X_A' in
+   run->factor, with log |M| and R. */
+static void factor_of_rows(Run *run, const Walker *w, int64_t m, int64_t node, double *log_det, double *left) {
+    const Problem *p = run->problem;
+    const int64_t n = p->n;
+    const double g = 1.0 / p->k[node];
+    double *a = run->factor, *c = run->solution;
+    for (int64_t r = 0; w->weights && r < n; r++) run->weighted[r] = sqrt(w->weights[r]);
+    for (int64_t r = 0; r < n; r++) {
+        const double own = w->weights ? g * run->weighted[r] : g;
+        for (int64_t l = 0; l <= r; l++) a[r * n + l] *= w->weights ? own * run->weighted[l] : own;
+        a[r * n + r] += 1.0;
+        c[r] = w->weights ? w->linear[r] / run->weighted[r] : p->target[r];
+    }
+    *log_det = cholesky(a, n, n, 1.0, 0) + (double)(m - p->fixed) * p->log_k[node];
+    forward(a, c, n, n);
+    *left = p->outside + dot(c, c, n);
+    if (p->fixed) take_fixed(run, w, log_det, left);
+}
+
 /* The factor of M (or of I + g W^1/2 X_A X_A' W^1/2) of a set at a node, in run->factor, with log |M| and R. */
 int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left) {
     const Problem *p = run->problem;
@@ -455,7 +481,6 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
     int64_t fixed = 0;
     if (w->dual) {
         /* X_A X_A' of the walker's own set, and what `columns` differ in. */
-        const double g = 1.0 / k;
         memcpy(a, w->q, (size_t)(n * n) * sizeof *a);
         for (int64_t i = 0; i < m; i++)
             if (w->place[columns[i]] < 0) { /* never a fixed one */
@@ -478,17 +503,7 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
                     for (int64_t l = 0; l <= r; l++) a[r * n + l] -= x[r] * x[l];
             }
         }
-        for (int64_t r = 0; w->weights && r < n; r++) run->weighted[r] = sqrt(w->weights[r]);
-        for (int64_t r = 0; r < n; r++) {
-            const double own = w->weights ? g * run->weighted[r] : g;
-            for (int64_t l = 0; l <= r; l++) a[r * n + l] *= w->weights ? own * run->weighted[l] : own;
-            a[r * n + r] += 1.0;
-            c[r] = w->weights ? w->linear[r] / run->weighted[r] : p->target[r];
-        }
-        *log_det = cholesky(a, n, n, 1.0, 0) + (double)(m - p->fixed) * p->log_k[node];
-        forward(a, c, n, n);
-        *left = p->outside + dot(c, c, n);
-        if (p->fixed) take_fixed(run, w, log_det, left);
+        factor_of_rows(run, w, m, node, log_det, left);
     } else {
         for (int64_t i = 0; i < m; i++) {
             const int64_t at = w->place[columns[i]];
@@ -515,6 +530,36 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
     return 1;
 }
 
+/* As `evaluate`, of a set that may have nothing in common with the walker's, without weights: by rows if it has more
+   columns. */
+int evaluate_afresh(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left) {
+    const Problem *p = run->problem;
+    const int by_rows = p->dual_from && m > p->n;
+    const int64_t n = by_rows ? p->n : m;
+    if (!ensure_scratch(run, m) || !ensure_factor(run, n)) return 0;
+    double *a = run->factor, *c = run->solution;
+    if (by_rows) {
+        memset(a, 0, (size_t)(n * n) * sizeof *a);
+        for (int64_t i = 0; i < m; i++) {
+            const double *x = p->xt + columns[i] * n;
+            for (int64_t r = 0; r < n; r++)
+                for (int64_t l = 0; l <= r; l++) a[r * n + l] += x[r] * x[l];
+        }
+        factor_of_rows(run, w, m, node, log_det, left);
+    } else {
+        for (int64_t i = 0; i < m; i++) {
+            for (int64_t l = 0; l <= i; l++) a[i * m + l] = product(run, w, columns[l], columns[i]);
+            a[i * m + i] += p->k[node];
+            c[i] = p->cross[columns[i]];
+        }
+        *log_det = cholesky(a, m, m, p->k[node], 0);
+        forward(a, c, m, m);
+        *left = p->yy - dot(c, c, m);
+    }
+    if (!(*left > FLOOR * p->yy)) *left = FLOOR * p->yy;
+    return 1;
+}
+
 static void add_square(const Problem *p, Walker *w, int64_t column, double times) {
     const double *x = p->xt + column * p->n;
     for (int64_t r = 0; r < p->n; r++) {
@@ -538,9 +583,10 @@ static void sum_of_members(const Problem *p, Walker *w) {
     w->since_sum = 0;
 }
 
-static int choose_form(Run *run, Walker *w) {
+/* The form of sets of m columns. */
+static int choose_form(Run *run, Walker *w, int64_t m) {
     const Problem *p = run->problem;
-    int dual = p->dual_from && (w->dual ? w->m >= p->dual_from - p->dual_from / 4 : w->m > p->dual_from);
+    int dual = p->dual_from && (w->dual ? m >= p->dual_from - p->dual_from / 4 : m > p->dual_from);
     if (dual && !w->dual) {
         free(w->v);
         free(w->inner);
@@ -566,11 +612,22 @@ static int choose_form(Run *run, Walker *w) {
     return 1;
 }
 
+/* Room for m members that come in at once, in the form of so many. */
+int make_room(Run *run, Walker *w, int64_t m) {
+    if (!choose_form(run, w, m)) {
+        run->failed = 1;
+        return 0;
+    }
+    w->known = 0;
+    w->since_sum = SUM_AFRESH;
+    return ensure_room(run, w, m);
+}
+
 /* Everything that is held of the set, computed afresh; the drift is how far it had moved. */
 int rebuild(Run *run, Walker *w, int keep_drift) {
     const Problem *p = run->problem;
     double log_det, left, drift = 0.0;
-    if (!choose_form(run, w)) {
+    if (!choose_form(run, w, w->m)) {
         run->failed = 1;
         return 0;
     }
