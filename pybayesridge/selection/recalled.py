@@ -9,6 +9,7 @@ of all core units is visited twice: other lists are of a unit and those that it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,18 +79,26 @@ class _Visited:
     share: float
 
 
-def recalled_sets(problem: Problem, grid: Grid, trace: Trace, prob: FloatArray, marks: AnyArray) -> list[Recalled]:
+def recalled_sets(
+    problem: Problem, grid: Grid, trace: Trace, prob: FloatArray, marks: AnyArray, others: Sequence[IntArray] = ()
+) -> list[Recalled]:
     """Lists of the sets that states of a walk have most: of all core units, then of some correlated ones.
 
     `prob` (G,) are about the inclusion probabilities, `marks` (G,) random numbers of 64 bits. Without two sets of
     core units there is no list. Sets of all core units are proposed with their posterior probabilities given that no
-    other unit is in; those of correlated units as often as they were visited.
+    other unit is in; those of correlated units as often as they were visited. `others`: sets that are proposed with
+    those of all core units, visited or not; their units are core units, if these do not become too many.
     """
     trace = trace.thinned(MOST_STATES)
     for least in CORE:
-        found = _visited(trace, _likely(prob, least), marks)
+        core = _likely(prob, least)
+        more = np.unique(np.concatenate([np.flatnonzero(core), *others])).astype(np.intp)
+        if more.size <= MOST_CORE:
+            core[more] = True
+        found = _visited(trace, core, marks)
         if found.share >= ENOUGH:
             break
+    found = _with_others(found, [units for units in others if core[units].all()], marks)
     if len(found.sets) < 2:
         return []
     table = _log_joints(problem, grid, found.sets)
@@ -99,6 +108,21 @@ def recalled_sets(problem: Problem, grid: Grid, trace: Trace, prob: FloatArray, 
         if len(found.sets) > 1:
             lists.append(_listed(found, np.log(found.count / found.count.sum())))
     return lists
+
+
+def _with_others(found: _Visited, others: Sequence[IntArray], marks: AnyArray) -> _Visited:
+    """With sets that were not visited, or hardly."""
+    sets, known = list(found.sets), set(found.key.tolist())
+    keys, counts = found.key.tolist(), found.count.tolist()
+    for units in others:
+        key = int(np.bitwise_xor.reduce(marks[units], initial=np.uint64(0)))
+        if key not in known:
+            known.add(key)
+            sets, keys, counts = [*sets, units], [*keys, key], [*counts, 0]
+    key_of = np.array(keys, dtype=np.uint64)
+    order = np.argsort(key_of)
+    in_order = [sets[i] for i in order.tolist()]
+    return _Visited(found.core, key_of[order], in_order, np.array(counts)[order], found.share)
 
 
 def _listed(found: _Visited, log_prob: FloatArray) -> Recalled:

@@ -31,6 +31,7 @@ from pybayesridge.selection.recalled import recalled_sets
 from pybayesridge.selection.renewed import LIKELY_IN, can_renew, n_sizes, renewal_work, renewed_sets, step_work
 from pybayesridge.selection.search import ForwardSearch
 from pybayesridge.selection.starts import Start
+from pybayesridge.selection.summits import summits, with_pairs
 from pybayesridge.selection.traces import Recorder, Trace
 from pybayesridge.selection.unseen import Unseen, unseen
 
@@ -242,6 +243,8 @@ class Walk:
         self.tallies, self.recorder = Tallies(n, problem.units, fixed), Recorder(n)
         # With weights the posterior is another one at each step.
         self.recalls = weighted is None
+        self.summits = summits(problem, grid, most_columns) if self.recalls else []
+        self.proposed = with_pairs(problem, grid, self.summits, most_columns)
         self.renewals = np.zeros(2)
         self.renewed: Renewed | None = None
         self.renewed_sizes = n_sizes(problem, most_columns) if self.recalls and can_renew(problem, grid) else 0
@@ -346,7 +349,8 @@ class Walk:
 
         Until the next call all moves keep the posterior, whatever the sets; calls become rarer as the walk grows.
         """
-        self.walkers.recall(recalled_sets(self.problem, self.grid, trace, prob, self.walkers.marks))
+        marks = self.walkers.marks
+        self.walkers.recall(recalled_sets(self.problem, self.grid, trace, prob, marks, self.proposed))
 
     def _propose_others(self, prob: FloatArray) -> None:
         """Let walkers go to sets that have nothing to do with theirs, seldom if they hardly do."""
@@ -459,7 +463,7 @@ class Walk:
         """What rare events add to the errors."""
         d = self.problem.d
         moments = found.prob, found.mean[:d], found.square[:d]
-        return unseen(self._neighbours(), self.grid, trace, *moments, found.effective)
+        return unseen(self._neighbours(), self.grid, trace, *moments, found.effective, self.summits)
 
     def finished(self, converged: bool, interrupted: bool) -> Run:
         """Collect the results."""

@@ -4,22 +4,26 @@ Errors by the differences between walkers leave out what all of them have missed
 under a wide slab, may have a probability of 1e-6 and a variance that is a billion times that of one alone. A
 neighbour of a visited set, with one unit more or less, or one in place of another, has a known probability relative
 to it, and known moments. Neighbours are taken together by the rare event that they share: a unit that is hardly ever
-in is in, or one that is hardly ever out is out.
+in is in, or one that is hardly ever out is out. Sets that lie apart (:mod:`pybayesridge.selection.summits`) have
+known probabilities by the evidence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.collapsed import FLOOR, of_left_over
+from pybayesridge.selection.collapsed import FLOOR, log_joint, of_left_over, spectrum
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.states import mean_noise
-from pybayesridge.selection.traces import Trace, heaviest
+from pybayesridge.selection.traces import Trace, heaviest, log_joints
 
 MOST_SETS = 64
 """Visited sets whose neighbours are looked at, the most frequent ones."""
@@ -51,6 +55,9 @@ neighbours of what was visited may add so much of its coefficient's variance, or
 MOST_KNOWN = 100.0
 """Draws with a unit in from which this is left out, if the pairs of it with others were looked at."""
 
+MOST_AROUND = 400
+"""Sets, at most, that differ from those apart in one unit, or in two, and are looked at."""
+
 ENOUGH = 10.0
 """An event that was to be seen so often in as many independent draws as the walks are worth is known by these."""
 
@@ -73,7 +80,7 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Set:
+class SetAtNode:
     """A set of units at a node of log g.
 
     Attributes
@@ -130,7 +137,7 @@ class _Births:
     left: FloatArray
 
 
-class _Neighbours:
+class Neighbours:
     """Sets of a problem and those next to them."""
 
     def __init__(self, problem: Problem, grid: Grid) -> None:
@@ -140,6 +147,7 @@ class _Neighbours:
         self.odds = np.zeros(problem.units.n) if odds is None else np.where(self.open, odds, 0.0)
 
     def log_prior(self, size: int, node: int) -> float:
+        """Log prior of a set of so many units at a node, without the odds of its units."""
         return float(self.grid.log_size(size)[node])
 
     def noise(self, left: FloatArray, node: int) -> FloatArray:
@@ -148,10 +156,11 @@ class _Neighbours:
         return mean_noise(left, self.problem.nu) if given is None else np.full(left.shape, given[node])
 
     def log_fit(self, left: FloatArray, node: int) -> FloatArray:
+        """The part of the log likelihood that depends on R."""
         noise = None if self.grid.noise_var is None else self.grid.noise_var[node : node + 1]
         return of_left_over(self.problem, noise, left)
 
-    def at(self, units: IntArray, node: int) -> _Set:
+    def at(self, units: IntArray, node: int) -> SetAtNode:
         """A set, factorised."""
         problem, k = self.problem, float(self.grid.k[node])
         columns = problem.units.columns(units)
@@ -162,9 +171,9 @@ class _Neighbours:
         log_det = float(np.linalg.slogdet(matrix)[1])
         value = 0.5 * (columns.size * np.log(k) - log_det) + float(self.log_fit(np.array([left]), node)[0])
         value += self.log_prior(units.size, node) + float(self.odds[units].sum())
-        return _Set(units, node, columns, inverse, coef, left, value)
+        return SetAtNode(units, node, columns, inverse, coef, left, value)
 
-    def births(self, of: _Set, products: FloatArray) -> list[_Births]:
+    def births(self, of: SetAtNode, products: FloatArray) -> list[_Births]:
         """All units that may come in, those of as many columns together; `products` (m, d) are ``X_A'X``."""
         units, k = self.problem.units, float(self.grid.k[of.node])
         out = self.open.copy()
@@ -206,7 +215,23 @@ class _Neighbours:
             )
         return found
 
-    def pairs(self, of: _Set, born: _Births, products: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def deaths(self, of: SetAtNode) -> FloatArray:
+        """Log p(y, A, node) without each of the set's units; minus infinity without those that are always in."""
+        sizes = self.problem.units.sizes[of.units]
+        prior = self.log_prior(max(of.units.size - 1, 0), of.node) - self.log_prior(of.units.size, of.node)
+        if self.problem.units.single:
+            own = np.diagonal(of.inverse)
+            log_det, more = np.log(own), of.coef**2 / own
+        else:
+            parts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes), strict=True)]
+            log_det = np.array([np.linalg.slogdet(of.inverse[own, own])[1] for own in parts])
+            more = np.array([of.coef[own] @ np.linalg.solve(of.inverse[own, own], of.coef[own]) for own in parts])
+        gain = self.log_fit(of.left + more, of.node) - self.log_fit(np.array([of.left]), of.node)
+        value = of.log_joint + prior - self.odds[of.units] + gain
+        value -= 0.5 * (log_det + sizes * np.log(self.grid.k[of.node]))
+        return np.where(self.open[of.units], value, -np.inf)
+
+    def pairs(self, of: SetAtNode, born: _Births, products: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Probabilities of single columns (g, g) once another one is in, and their coefficients' moments then.
 
         Rows belong to the one that came in before; its own entry is as if it had not.
@@ -235,7 +260,14 @@ class _Neighbours:
 
 
 def unseen(
-    problem: Problem, grid: Grid, trace: Trace, prob: FloatArray, mean: FloatArray, square: FloatArray, draws: float
+    problem: Problem,
+    grid: Grid,
+    trace: Trace,
+    prob: FloatArray,
+    mean: FloatArray,
+    square: FloatArray,
+    draws: float,
+    apart: Sequence[IntArray] = (),
 ) -> Unseen:
     """What rare events can add to the errors.
 
@@ -251,9 +283,11 @@ def unseen(
         Means of the coefficients and of their squares.
     draws : float
         Independent ones that the walks are worth.
+    apart : sequence of int arrays
+        Sets that may lie apart from what was visited.
     """
     d, units, draws = problem.d, problem.units, max(draws, 1.0)
-    next_to = _Neighbours(problem, grid)
+    next_to = Neighbours(problem, grid)
     m = float(trace.sizes.mean()) * d / max(units.n, 1)
     most = int(np.clip(WORK / max((m + 1.0) ** 2 * d, 1.0), FEWEST_SETS, MOST_SETS))
     found = heaviest(trace, np.arange(trace.n), most)
@@ -274,9 +308,73 @@ def unseen(
     known = (inside >= MOST_KNOWN) & (units.sizes[units.of_column] == 1) & in_pairs
     of_mean, of_square = np.where(known, 0.0, of_mean), np.where(known, 0.0, of_square)
     of_prob = np.where(next_to.open, _of_other_sets(prob, draws), 0.0)
+    log_evidence = float(log_joints(problem, grid, [sets[0][0].units])[0]) - np.log(found[0][2])
+    rare = _hardly_seen(next_to, apart, log_evidence, draws)
+    distant = _of_sets(next_to, rare, log_evidence, prob, mean, draws)
     return Unseen(
-        np.hypot(by_event.mean, of_mean), np.hypot(by_event.square, of_square), np.hypot(by_event.prob, of_prob)
+        np.sqrt(by_event.mean**2 + of_mean**2 + distant.mean**2),
+        np.sqrt(by_event.square**2 + of_square**2 + distant.square**2),
+        np.sqrt(by_event.prob**2 + of_prob**2 + distant.prob**2),
     )
+
+
+def _hardly_seen(next_to: Neighbours, sets: Sequence[IntArray], log_evidence: float, draws: float) -> list[IntArray]:
+    """Those of some sets that so many draws hardly show, and what is around them."""
+    if not sets:
+        return []
+    expected = draws * np.exp(np.minimum(log_joints(next_to.problem, next_to.grid, sets) - log_evidence, 0.0))
+    return _around(next_to.grid, [units for units, count in zip(sets, expected, strict=True) if count < ENOUGH])
+
+
+def _around(grid: Grid, sets: Sequence[IntArray]) -> list[IntArray]:
+    """Sets and what differs from them in one unit or in two, if that is not too many to look at."""
+    found = {units.tobytes(): units for units in sets}
+    for n in (1, 2):
+        if len(sets) * comb(grid.free.size, n) > MOST_AROUND:
+            break
+        for units in sets:
+            for some in combinations(grid.free.tolist(), n):
+                other = np.setxor1d(units, some).astype(np.intp)
+                found[other.tobytes()] = other
+    return list(found.values())
+
+
+def _of_sets(
+    next_to: Neighbours,
+    sets: Sequence[IntArray],
+    log_evidence: float,
+    prob: FloatArray,
+    mean: FloatArray,
+    draws: float,
+) -> Unseen:
+    """What sets with known probabilities add that so many draws hardly show.
+
+    Those that are not to be seen once are seen together or not at all, others each for itself.
+    """
+    problem, grid = next_to.problem, next_to.grid
+    together: FloatArray = np.zeros((2, mean.size))
+    alone, of_prob, alone_prob, mass = np.zeros((2, mean.size)), np.zeros(prob.size), np.zeros(prob.size), 0.0
+    for units in sets:
+        value = log_joint(problem, grid, spectrum(problem, problem.units.columns(units)), units)
+        share = float(np.exp(min(logsumexp(value) - log_evidence, 0.0)))
+        if draws * share >= ENOUGH:
+            continue
+        one = next_to.at(units, int(np.argmax(value)))
+        noise = float(next_to.noise(np.array([one.left]), one.node)[0])
+        gap, square, inside = -mean, mean**2, -prob
+        gap[one.columns] += one.coef
+        square[one.columns] = gap[one.columns] ** 2 + np.diagonal(one.inverse) * noise
+        inside[units] += 1.0
+        if draws * share < 1.0:
+            mass += share
+            together += share * np.array([gap, square])
+            of_prob += share * inside
+        else:
+            alone += share / draws * np.array([gap, square]) ** 2
+            alone_prob += share / draws * inside**2
+    scale = 1.0 / np.sqrt(max(draws * mass, 1.0))
+    both = np.sqrt(alone + (scale * together) ** 2)
+    return Unseen(both[0], both[1], np.where(next_to.open, np.sqrt(alone_prob + (scale * of_prob) ** 2), 0.0))
 
 
 def _of_other_sets(prob: FloatArray, draws: float) -> FloatArray:
@@ -303,7 +401,7 @@ def _of_the_rest(
     return np.sqrt(share * np.where(inside < 1.0, UNKNOWN * variance, square)), square
 
 
-def _looked_at(problem: Problem, sets: list[_Set], prob: FloatArray) -> IntArray:
+def _looked_at(problem: Problem, sets: list[SetAtNode], prob: FloatArray) -> IntArray:
     """The columns whose moments are followed: all of few, else of those that are in some set, the most probable."""
     most = max(MOST_NUMBERS // max(problem.units.n, 1), 1)
     if problem.d <= most:
@@ -331,7 +429,7 @@ class _Events:
         For a unit that goes, (3, d), as `come`; its probability; and what takes its place, (3, d), as `paired`.
     """
 
-    def __init__(self, next_to: _Neighbours, mean: FloatArray, prob: FloatArray, columns: IntArray) -> None:
+    def __init__(self, next_to: Neighbours, mean: FloatArray, prob: FloatArray, columns: IntArray) -> None:
         self.next_to, self.mean, self.prob, self.columns = next_to, mean, prob, columns
         self.place = np.full(mean.size, -1, dtype=np.intp)
         self.place[columns] = np.arange(columns.size)
@@ -340,11 +438,11 @@ class _Events:
         self.paired: FloatArray = np.zeros((3, prob.size, columns.size))
         self.go: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
 
-    def noise(self, one: _Set) -> float:
+    def noise(self, one: SetAtNode) -> float:
         """Mean of s2 given a set."""
         return float(self.next_to.noise(np.array([one.left]), one.node)[0])
 
-    def add(self, one: _Set, share: float, *, in_pairs: bool) -> None:
+    def add(self, one: SetAtNode, share: float, *, in_pairs: bool) -> None:
         """Add what the neighbours of a set have beyond it."""
         next_to, units = self.next_to, self.next_to.problem.units
         products = next_to.problem.stacked(one.columns)
@@ -362,7 +460,7 @@ class _Events:
             self._go(one, unit, less, share, base)
             self._give_way(one, unit, less, share, base, products[stays])
 
-    def _come(self, one: _Set, born: _Births, ratio: FloatArray, base: FloatArray) -> None:
+    def _come(self, one: SetAtNode, born: _Births, ratio: FloatArray, base: FloatArray) -> None:
         """Units that come in change the moments of those that are in."""
         followed = self.place[one.columns] >= 0
         to = np.ix_(born.units, self.place[one.columns][followed])
@@ -385,7 +483,7 @@ class _Events:
         d = self.mean.size
         return self.go.setdefault(unit, (np.zeros((3, d)), np.zeros(1), np.zeros((3, d))))
 
-    def _go(self, one: _Set, unit: int, less: _Set, share: float, base: FloatArray) -> None:
+    def _go(self, one: SetAtNode, unit: int, less: SetAtNode, share: float, base: FloatArray) -> None:
         """A unit that goes changes the moments of those that stay."""
         to, mass, _ = self._of(unit)
         stays = self.next_to.problem.units.of_column[one.columns] != unit
@@ -397,7 +495,7 @@ class _Events:
         mass += ratio
 
     def _give_way(
-        self, one: _Set, unit: int, less: _Set, share: float, base: FloatArray, products: FloatArray
+        self, one: SetAtNode, unit: int, less: SetAtNode, share: float, base: FloatArray, products: FloatArray
     ) -> None:
         """Another unit takes its place."""
         _, mass, to = self._of(unit)

@@ -14,7 +14,7 @@ from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.problem import problem_of_rows, units_of
 from pybayesridge.selection.states import mean_noise
 from pybayesridge.selection.traces import Trace, evidence
-from pybayesridge.selection.unseen import UNKNOWN, Unseen, _Neighbours, _of_other_sets, unseen
+from pybayesridge.selection.unseen import UNKNOWN, Neighbours, Unseen, _of_other_sets, unseen
 from tests.selection.oracle import regression
 
 EXACT = 1e-9  # relative, of what is computed twice; worst seen 2e-13
@@ -59,7 +59,7 @@ def trace_of(sets, node, walkers=4):
 def test_neighbours_are_what_they_are_from_scratch(known, labels):
     problem, given = make(labels), GIVEN[known]
     grid = grid_of(problem, given)
-    node, next_to, count = grid.log_g.size // 2, _Neighbours(problem, grid), problem.units.n
+    node, next_to, count = grid.log_g.size // 2, Neighbours(problem, grid), problem.units.n
     for units in (np.array([], dtype=np.intp), np.array([0, 2]), np.arange(count - 1)):
         one = next_to.at(units, node)
         value, coef, var = scratch(problem, grid, units, node)
