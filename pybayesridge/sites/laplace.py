@@ -15,7 +15,7 @@ from pybayesridge.sites.likelihood import RowSites
 
 HALVINGS = 40
 
-ABSOLUTE = 10.0
+ABSOLUTE = 1e3
 """The last Newton step changes no linear predictor by more than this many times the tolerance, in its own units:
 where the columns separate the responses standard deviations are wide, and within one the curvature, which they depend
 on, changes by orders of magnitude."""
@@ -63,7 +63,15 @@ class LaplaceMode:
     change: float
 
 
-def mode(rows: Scaled, likelihood: RowSites, start: FloatArray | None, *, tol: float, maxiter: int) -> LaplaceMode:
+def mode(
+    rows: Scaled,
+    likelihood: RowSites,
+    start: FloatArray | None,
+    *,
+    tol: float,
+    maxiter: int,
+    absolute: float = ABSOLUTE,
+) -> LaplaceMode:
     """Find the posterior mode given t2.
 
     Parameters
@@ -74,9 +82,10 @@ def mode(rows: Scaled, likelihood: RowSites, start: FloatArray | None, *, tol: f
         The mode at a t2 close by, in the coordinates of the rows.
     tol : float
         The iteration stops when a Newton step changes no linear predictor by more than this many posterior standard
-        deviations of the step's direction, nor by more than `ABSOLUTE` times as much in its own units.
+        deviations of the step's direction, nor by more than `absolute` times as much in its own units.
     maxiter : int
         Most Newton steps.
+    absolute : float
     """
     k = rows.k
 
@@ -91,7 +100,7 @@ def mode(rows: Scaled, likelihood: RowSites, start: FloatArray | None, *, tol: f
         sites, gaussian, is_it = _expanded(rows, likelihood, eta)
         direction = gaussian.mean - at
         change = gaussian.length(direction)
-        change = max(change, float(np.abs(rows.times(direction)).max(initial=0.0)) / (ABSOLUTE * likelihood.unit))
+        change = max(change, float(np.abs(rows.times(direction)).max(initial=0.0)) / (absolute * likelihood.unit))
         if (change <= tol and is_it) or n_iter == maxiter:
             break
         at, eta, best = _search(height, rows, at, direction, best, _rounding(likelihood, eta, best))
@@ -121,11 +130,18 @@ def _expanded(rows: Scaled, likelihood: RowSites, eta: FloatArray) -> tuple[Site
 
 
 def laplace(
-    space: Space, likelihood: RowSites, log_t2: float, start: FloatArray | None, *, tol: float, maxiter: int
+    space: Space,
+    likelihood: RowSites,
+    log_t2: float,
+    start: FloatArray | None,
+    *,
+    tol: float,
+    maxiter: int,
+    absolute: float = ABSOLUTE,
 ) -> Approximation:
     """Approximate the posterior given t2 by its mode and the curvature there; see :func:`mode`."""
     rows = space.scaled(log_t2)
-    found = mode(rows, likelihood, start, tol=tol, maxiter=maxiter)
+    found = mode(rows, likelihood, start, tol=tol, maxiter=maxiter, absolute=absolute)
     gaussian, sites = found.gaussian, found.sites
     mean, variance = rows.times(gaussian.mean), gaussian.variances(rows)
     return Approximation(

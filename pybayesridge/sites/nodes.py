@@ -13,7 +13,7 @@ from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.coordinates import Coordinates
 from pybayesridge.sites.ep import expanded, expectation_propagation
-from pybayesridge.sites.laplace import laplace
+from pybayesridge.sites.laplace import ABSOLUTE, laplace
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import LogPrior
 
@@ -40,8 +40,9 @@ ACROSS, MOST_ACROSS, APART = 3, 8.0, 0.5
 """So many values of the further parameter are extrapolated from, if their errors grow by no more than this, and lie
 this far apart at the least, relative to the distance of the nearest."""
 
-LAPLACE = 0.3
-"""Accuracy of Laplace's mode relative to that of EP's moments."""
+LAPLACE, OF_SHAPES = 0.003, 0.3
+"""Accuracy of Laplace's mode relative to that of EP's moments, and where values of a further parameter are mixed: the
+evidence is right to second order, but the curvature only to first."""
 
 
 @dataclass(slots=True)
@@ -93,7 +94,9 @@ class Nodes:
         of, most = (self.space, self.likelihood, log_t2), self.maxiter
         first = self.start(log_t2)
         if self.solver == "laplace":
-            out = laplace(*of, first, tol=LAPLACE * tol, maxiter=most)
+            share = LAPLACE if np.isnan(self.likelihood.log_shape) else OF_SHAPES
+            absolute = ABSOLUTE * LAPLACE / share
+            out = laplace(*of, first, tol=share * tol, maxiter=most, absolute=absolute)
         else:
             sites = None if first is None else expanded(first, self.likelihood.signed_unit)
             out = expectation_propagation(*of, sites, tol=tol, maxiter=most)
