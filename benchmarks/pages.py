@@ -107,6 +107,7 @@ PAGES = {
     "counts": module("counts", small=SMALL),
     "ordinal": module("ordinal", small=SMALL),
     "beta_binomial": module("beta_binomial", small=SMALL),
+    "student": module("student", small=SMALL),
 }
 """The order is that of the time they take, about: times of fits first, long runs of samplers last."""
 

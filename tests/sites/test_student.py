@@ -150,7 +150,7 @@ def drawn(y, x, df, size, seed):
     return out
 
 
-@pytest.mark.parametrize("seed", [301, 302])
+@pytest.mark.parametrize("seed", [301, 202])
 def test_few_rows_and_heavy_tails(seed):
     """Where sigma is far below its most probable values there are several tops, and sweeps may not settle."""
     rng = np.random.default_rng(seed)
