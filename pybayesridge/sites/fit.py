@@ -44,8 +44,8 @@ BEYOND = 2.0
 MORE = 2.0
 """Log of a factor by which the integral whose rule the others follow is taken to count more."""
 
-DOUBLINGS = 5
-"""Most doublings of the nodes of an integral over t2."""
+DOUBLINGS, OF_SEVERAL_TOPS = 5, 2
+"""Most doublings of the nodes of an integral over t2, and where Laplace's evidence may jump between tops."""
 
 NO_VARIANCE = -1600.0
 """Log of t2 that stands for 0: the root of t2 underflows."""
@@ -307,6 +307,7 @@ def _over_shapes(
     """
     prior = likelihood.unknown_shape
     assert prior is not None
+    doublings = OF_SEVERAL_TOPS if likelihood.modes_first else DOUBLINGS
     family: dict[float, Nodes] = {}
 
     def nodes_of(log_shape: float) -> Nodes:
@@ -337,8 +338,8 @@ def _over_shapes(
         first = found(nodes_of(top), OF_MIXED)
     else:
         nodes = nodes_of(top)
-        whole = integrate(nodes, tol=tol, maxiter=DOUBLINGS, plan=plan, loss=-MORE)
-        first, plan = _of_quadrature(nodes, whole), whole.plan
+        whole = integrate(nodes, tol=tol, maxiter=doublings, plan=plan, loss=-MORE)
+        first, plan = _of_quadrature(nodes, whole), whole.plan or plan
     at, fits = first.nodes[0].log_t2, {top: first}
 
     def lost(log_shape: float) -> float:
@@ -355,7 +356,7 @@ def _over_shapes(
                 fits[log_shape] = _one(nodes, at)
             else:
                 loss = lost(log_shape)
-                whole = integrate(nodes, tol=tol, maxiter=DOUBLINGS, plan=plan, loss=loss)
+                whole = integrate(nodes, tol=tol, maxiter=doublings, plan=plan, loss=loss)
                 fits[log_shape] = _of_quadrature(nodes, whole)
         return fits[log_shape].log_evidence
 

@@ -137,7 +137,7 @@ class PenaltyQuadrature:
     converged : bool
         Whether the rule's error is within the tolerance.
     plan : Plan or None
-        For similar densities; None where the responses are separated.
+        For similar densities; None where the responses are separated, or the error is too large.
     """
 
     log_t2: FloatArray
@@ -207,7 +207,9 @@ def integrate(
         fall=fall,
         separated=limit is not None,
         converged=error <= tol and all(_settled(node, w) for node, w in zip(found, of_nodes.tolist(), strict=True)),
-        plan=None if limit is not None else Plan(rule, _relative(rule.nodes, density, fall), sketch, fall),
+        plan=None
+        if limit is not None or error > tol
+        else Plan(rule, _relative(rule.nodes, density, fall), sketch, fall),
     )
 
 
