@@ -100,7 +100,7 @@ test_that("coefficients and cut points are those of polr() where the prior has l
     sd <- sqrt(diag(vcov(theirs)))
     expect_lt(max(abs(ours - c(coef(theirs), theirs$zeta)) / sd), little_shrinkage)
     expect_lt(max(abs(c(fit$bse, cut_points(fit)$sd) / sd - 1)), 0.02)
-    expect_lt(max(abs(predict(fit, d[1:5, ]) - predict(theirs, d[1:5, ], type = "probs"))), 1e-3)
+    expect_lt(max(abs(predict(fit, d[1:5, ]) - predict(theirs, d[1:5, ], type = "probs"))), 5e-3)
   }
 })
 
