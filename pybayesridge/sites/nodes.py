@@ -40,6 +40,10 @@ ACROSS, MOST_ACROSS, APART = 3, 8.0, 0.5
 """So many values of the further parameter are extrapolated from, if their errors grow by no more than this, and lie
 this far apart at the least, relative to the distance of the nearest."""
 
+ASTRAY = 100.0
+"""Change by another sweep, in posterior standard deviations, from which sweeps were led astray, and begin again from
+the mode: the evidence may be anything there."""
+
 LAPLACE, OF_SHAPES = 0.003, 0.3
 """Accuracy of Laplace's mode relative to that of EP's moments, and where values of a further parameter are mixed: the
 evidence is right to second order, but the curvature only to first."""
@@ -83,6 +87,9 @@ class Nodes:
             self._approach(log_t2)
             new = self._solved(log_t2, tol)
             place = bisect_left(self.log_t2, log_t2)
+        if self.solver == "ep" and not new.converged and new.change > ASTRAY:
+            again = self._solved(log_t2, tol, from_mode=True)
+            new = again if again.change < new.change else new
         if there:
             self.found[place] = new
         else:
@@ -90,9 +97,9 @@ class Nodes:
             self.found.insert(place, new)
         return new
 
-    def _solved(self, log_t2: float, tol: float) -> Approximation:
+    def _solved(self, log_t2: float, tol: float, *, from_mode: bool = False) -> Approximation:
         of, most = (self.space, self.likelihood, log_t2), self.maxiter
-        first = self.start(log_t2)
+        first = None if from_mode else self.start(log_t2)
         if self.solver == "laplace":
             share = LAPLACE if np.isnan(self.likelihood.log_shape) else OF_SHAPES
             absolute = ABSOLUTE * LAPLACE / share

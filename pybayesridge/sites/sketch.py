@@ -110,7 +110,8 @@ class Sketch:
     def tolerance(self, log_t2: float, tol: float) -> float:
         """Accuracy that a node has to have, if it is `tol` at the top: its square counts with the density."""
         relative = float(np.interp(log_t2, self.log_t2, self.relative))
-        return float(np.clip(tol * np.exp(-0.5 * relative), tol, max(TAILS, tol)))
+        largest = max(TAILS, tol)
+        return max(tol * float(np.exp(min(-0.5 * relative, np.log(largest / tol)))), tol)
 
 
 def sketched(nodes: Nodes) -> Sketch:

@@ -1,11 +1,14 @@
 """Starts of approximations from those at other t2."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pybayesridge.poisson.negative_binomial import from_counts
+from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.laplace import laplace
-from pybayesridge.sites.nodes import _smoothed
+from pybayesridge.sites.nodes import ASTRAY, _smoothed
 from tests.binomial.problems import columns, nodes, problem, responses
 
 AGAIN = 1e-4
@@ -77,3 +80,22 @@ def test_the_evidence_of_a_rough_mode_is_right_to_second_order(place):
     assert found.n_iter == 1
     assert found.change > 0.1
     assert found.log_evidence == pytest.approx(sure.log_evidence, abs=ROUGH[1])
+
+
+def test_sweeps_that_were_led_astray_begin_again_from_the_mode(monkeypatch):
+    """Where they end far from rest the evidence may be anything, and would have all of the weight."""
+    x = columns(40, 4, seed=3)
+    of = problem(x, responses(x, seed=3))
+    found, astray = (nodes(*of, solver="ep") for _ in range(2))
+
+    def sweeps(space, likelihood, log_t2, start, **options):
+        out = expectation_propagation(space, likelihood, log_t2, start, **options)
+        return out if start is None else replace(out, converged=False, change=2 * ASTRAY, log_evidence=1e6)
+
+    found.at(-3.0)
+    astray.at(-3.0)
+    monkeypatch.setattr("pybayesridge.sites.nodes.expectation_propagation", sweeps)
+    node = astray.at(0.8)
+    monkeypatch.undo()
+    assert node.converged
+    assert node.log_evidence == pytest.approx(found.at(0.8).log_evidence, abs=AGAIN)
