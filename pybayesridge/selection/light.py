@@ -389,11 +389,11 @@ class Walkers:
         if renewed is None:
             return
         loose, sizes = np.flatnonzero(renewed.loose), np.arange(renewed.log_prob.shape[0])
-        log_sets = gammaln(loose.size + 1.0) - gammaln(sizes + 1.0) - gammaln(loose.size - sizes + 1.0)
+        log_prob = renewed.log_prob + log_sets(loose.size, sizes)[:, None]
         for name, array in (
             ("loose", loose.astype(np.int32)),
             ("is_loose", renewed.loose.astype(np.uint8)),
-            ("renewed_sum", _sums(np.exp(renewed.log_prob + log_sets[:, None]).ravel())),
+            ("renewed_sum", _sums(np.exp(log_prob).ravel())),
             ("log_renewed", _double(renewed.log_prob)),
         ):
             self._set(name, array)
@@ -578,6 +578,11 @@ def _priors(grid: Grid, ranges: Sequence[tuple[int, int]]) -> FloatArray:
     for out, (first, last) in zip(parts, ranges, strict=True):
         library().run_table(_address(out), first, last, n, *t.shape, *addresses)
     return np.ascontiguousarray(np.concatenate(parts) + (grid.log_weight - grid.log_total))
+
+
+def log_sets(n: int, size: IntArray) -> FloatArray:
+    """Logarithm of the number of sets of so many of n units."""
+    return np.asarray(gammaln(n + 1.0) - gammaln(size + 1.0) - gammaln(n - size + 1.0))
 
 
 def _sums(prob: FloatArray) -> FloatArray:

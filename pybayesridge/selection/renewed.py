@@ -11,13 +11,13 @@ that are probably in stay.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.linalg import blas
 from pybayesridge.selection.collapsed import FLOOR, left_over, of_left_over, spectrum
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.light import Renewed, priors_of_sizes
+from pybayesridge.selection.light import Renewed, log_sets, priors_of_sizes
 from pybayesridge.selection.problem import Problem
 
 LIKELY_IN = 0.5
@@ -73,14 +73,14 @@ def renewed_sets(problem: Problem, grid: Grid, loose: BoolArray, most: int) -> R
     of_kept = left_over(problem, kept, grid.k) / left[0]
     likelihood = of_left_over(problem, grid.noise_var, of_kept * np.interp(at, log_scale, left))
     likelihood -= 0.5 * (np.log1p(kept.values / grid.k[:, None]).sum(axis=1) + np.interp(at, log_scale, log_det))
-    of_some = likelihood + priors_of_sizes(grid, n_kept + some) + _log_sets(n_loose, some)[:, None]
+    of_some = likelihood + priors_of_sizes(grid, n_kept + some) + log_sets(n_loose, some)[:, None]
     sizes = np.arange(some[-1] + 1)
     log_mass = _between(some, of_some, sizes)
     of_size = logsumexp(log_mass, axis=1)
     least = np.log(LEFT_OUT) + logsumexp(of_size)
     last = int(np.flatnonzero(np.logaddexp.accumulate(of_size[::-1])[::-1] > least)[-1])
     log_mass = log_mass[: last + 1]
-    return Renewed(loose, log_mass - logsumexp(log_mass) - _log_sets(n_loose, sizes[: last + 1])[:, None])
+    return Renewed(loose, log_mass - logsumexp(log_mass) - log_sets(n_loose, sizes[: last + 1])[:, None])
 
 
 def _between(some: IntArray, values: FloatArray, sizes: IntArray) -> FloatArray:
@@ -89,15 +89,10 @@ def _between(some: IntArray, values: FloatArray, sizes: IntArray) -> FloatArray:
     return np.column_stack([np.interp(at, known, of_node) for of_node in np.maximum(values, NOTHING).T])
 
 
-def _log_sets(n: int, size: IntArray) -> FloatArray:
-    """Logarithm of the number of sets of so many of n units."""
-    return np.asarray(gammaln(n + 1.0) - gammaln(size + 1.0) - gammaln(n - size + 1.0))
-
-
 def renewal_work(problem: Problem, renewed: Renewed) -> float:
     """Multiplications of a move on average, about."""
     sizes = np.arange(renewed.log_prob.shape[0])
-    share = np.exp(logsumexp(renewed.log_prob, axis=1) + _log_sets(int(np.count_nonzero(renewed.loose)), sizes))
+    share = np.exp(logsumexp(renewed.log_prob, axis=1) + log_sets(int(np.count_nonzero(renewed.loose)), sizes))
     m, n = sizes * (problem.d / problem.units.n), _n_rows(problem)
     r = np.minimum(m, n)
     return float(share @ (r**3 / 6.0 + 0.5 * m * r * np.where(m > n, r, _product_work(problem))))

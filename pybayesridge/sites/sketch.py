@@ -110,8 +110,7 @@ class Sketch:
     def tolerance(self, log_t2: float, tol: float) -> float:
         """Accuracy that a node has to have, if it is `tol` at the top: its square counts with the density."""
         relative = float(np.interp(log_t2, self.log_t2, self.relative))
-        largest = max(TAILS, tol)
-        return max(tol * float(np.exp(min(-0.5 * relative, np.log(largest / tol)))), tol)
+        return tol * float(np.exp(np.clip(-0.5 * relative, 0.0, np.log(max(TAILS, tol) / tol))))
 
 
 def sketched(nodes: Nodes) -> Sketch:

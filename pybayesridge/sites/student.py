@@ -49,6 +49,9 @@ PER_UNIT = 2.0
 """Nodes for each unit of v at the least: as a function of v the density is analytic within pi / 2 of the real line,
 where the rule's error is e^(-2 pi^2)."""
 
+EQUAL = 64 * float(np.finfo(float).eps)
+"""Relative differences of responses that are rounding."""
+
 CLIPPED = 5.0
 """Responses further from the median, in units of their spread, do not count in a first guess."""
 
@@ -355,6 +358,8 @@ def from_responses(y: FloatArray, weights: FloatArray | None, df: float | None) 
     copies = np.ones(y.size) if weights is None else np.asarray(weights, dtype=float)
     middle = np.median(y) if y.size else 0.0
     away = np.abs(y - middle)
-    # More than half of the responses may be equal.
-    spread = float(np.median(away)) * NORMAL_SPREAD or 0.1 * float(away.mean()) if y.size else 1.0
+    spread = float(np.median(away)) * NORMAL_SPREAD if y.size else 1.0
+    # More than half of the responses may be equal, but for rounding errors.
+    if y.size and spread <= EQUAL * np.median(np.abs(y)):
+        spread = 0.1 * float(away.mean())
     return StudentT(y, copies, np.nan if df is None else float(df), np.nan, spread if spread > 0 else 1.0)

@@ -148,7 +148,7 @@ def test_sets_held_by_their_weighted_rows_are_those_held_by_their_columns(k, lab
             walkers.advance(0, 30, 20, total)
         (units, at, held), (units_too, at_too, held_too) = (walkers.state(0) for walkers in both)
         assert (units.tolist(), at) == (units_too.tolist(), at_too)
-        assert (held[3], held_too[3]) == (0.0, 1.0)
+        assert (bool(held[3]), bool(held_too[3])) == (False, True)
         assert np.allclose(held[:2], held_too[:2], rtol=ROUNDED)
         for part, other in zip(*(walkers.coefficients(0) for walkers in both), strict=True):
             assert np.allclose(part, other, rtol=ROUNDED, atol=ROUNDED)
