@@ -112,17 +112,20 @@ def recalled_sets(
 
 def _with_others(found: _Visited, others: Sequence[IntArray], marks: AnyArray) -> _Visited:
     """With sets that were not visited, or hardly."""
-    sets, known = list(found.sets), set(found.key.tolist())
-    keys, counts = found.key.tolist(), found.count.tolist()
+    count = dict(zip(found.key.tolist(), found.count.tolist(), strict=True))
+    sets = dict(zip(found.key.tolist(), found.sets, strict=True))
     for units in others:
         key = int(np.bitwise_xor.reduce(marks[units], initial=np.uint64(0)))
-        if key not in known:
-            known.add(key)
-            sets, keys, counts = [*sets, units], [*keys, key], [*counts, 0]
-    key_of = np.array(keys, dtype=np.uint64)
-    order = np.argsort(key_of)
-    in_order = [sets[i] for i in order.tolist()]
-    return _Visited(found.core, key_of[order], in_order, np.array(counts)[order], found.share)
+        sets.setdefault(key, units)
+        count.setdefault(key, 0)
+    keys = sorted(sets)
+    return _Visited(
+        found.core,
+        np.array(keys, dtype=np.uint64),
+        [sets[key] for key in keys],
+        np.array([count[key] for key in keys]),
+        found.share,
+    )
 
 
 def _listed(found: _Visited, log_prob: FloatArray) -> Recalled:

@@ -30,11 +30,8 @@ PATHS = 10
 STEPS = 60
 """Of a path, at most."""
 
-HIGHEST = 1
-"""Of so many of the sets that are found, the most probable, those that differ in two units are looked at as well."""
-
 MOST_IN_PAIRS = 24
-"""Units up to which these are looked at."""
+"""Units up to which sets that differ in two of them from the most probable one are looked at as well."""
 
 MOST_NEAR = 60
 """How many of them, at most."""
@@ -71,14 +68,12 @@ def with_pairs(problem: Problem, grid: Grid, sets: Sequence[IntArray], most_colu
     if not sets or free.size > MOST_IN_PAIRS:
         return list(sets)
     value = log_joints(problem, grid, sets)
-    known, near = {units.tobytes() for units in sets}, {}
-    for i in np.argsort(-value, kind="stable")[:HIGHEST].tolist():
-        for pair in combinations(free.tolist(), 2):
-            units = np.setxor1d(sets[i], pair).astype(np.intp)
-            fits = problem.units.sizes[units].sum() <= most_columns and units.size <= MOST_UNITS
-            if fits and units.tobytes() not in known:
-                near[units.tobytes()] = units
-    found = list(near.values())
+    known, found = {units.tobytes() for units in sets}, []
+    for pair in combinations(free.tolist(), 2):
+        units = np.setxor1d(sets[int(np.argmax(value))], pair).astype(np.intp)
+        fits = problem.units.sizes[units].sum() <= most_columns and units.size <= MOST_UNITS
+        if fits and units.tobytes() not in known:
+            found.append(units)
     beside = log_joints(problem, grid, found) - value.max() if found else np.zeros(0)
     likeliest = np.argsort(-beside, kind="stable")[:MOST_NEAR].tolist()
     return [*sets, *(found[i] for i in likeliest if beside[i] > LEAST_NEAR)]

@@ -239,7 +239,7 @@ def _by_plan(nodes: Nodes, plan: Plan, tol: float, loss: float) -> PenaltyQuadra
     high = np.flatnonzero(plan.relative > -drop)
     first, last, end = int(high[0]), int(high[-1]), rule.nodes.size - 1
     start, most = int((rule.node == 0).sum()) - 1, float(np.exp(1.0 - min(drop, DROP)))
-    while True:
+    for _ in range(end + 1):  # each look but the last takes at least a node more
         own = slice(first, last + 1)
         l, log_factor = rule.nodes[own], rule.log_factor[start : start + end + 1][own]
         part = TrapezoidalRule(l, l, np.arange(l.size), log_factor)
