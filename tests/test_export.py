@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from pybayesridge import BayesRidge, SpikeSlab
+from pybayesridge.families.poisson import PoissonFamily
 from pybayesridge.results import export as exports
 from pybayesridge.results import export_fields
 from pybayesridge.sites import posterior as sites_posterior
@@ -448,3 +449,14 @@ def test_what_is_not_an_export_is_refused():
         changed = {name: value for name, value in (good | change).items() if value is not None}
         with pytest.raises(ValueError, match=message):
             export_fields.check(changed)
+
+
+@pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
+def test_fits_of_a_family_that_r_does_not_have_are_refused(model, monkeypatch):
+    """A family says what R has of its fits: nothing where it is new."""
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    fit = model(np.arange(20) % 3, x, family="poisson").fit("ep")
+    export_fields.check(exports.export(fit))
+    monkeypatch.setattr(PoissonFamily, "in_r", ())
+    with pytest.raises(ValueError, match="family='poisson' are for Python alone: R has 'binomial'"):
+        exports.export(fit)
