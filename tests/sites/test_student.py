@@ -26,8 +26,8 @@ LEFT_OUT = 0.1
 """Of log densities of rows without themselves: 20,000 draws, and sites of expectation propagation that stay."""
 
 FAR, FAR_EVIDENCE = 1e-3, 0.01
-"""Of an outlier at different distances: in standard deviations and relative (worst seen 6e-5), and of the log evidence,
-whose rule over sigma is accurate to 1e-3 (worst seen 1e-3)."""
+"""Of an outlier at different distances: in standard deviations and relative (worst seen 6e-5), and of the log
+evidence, whose rule over sigma is accurate to 1e-3 (worst seen 1e-3)."""
 
 SAME = 1e-8
 """Of a mixture against its parts, which are fitted in the same way."""
