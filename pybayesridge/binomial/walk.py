@@ -31,7 +31,7 @@ from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.sampler import Progress, Walk, later
 from pybayesridge.selection.starts import Start
 
-RENEW_EVERY = 32
+REDRAW_EVERY = 32
 """Light moves between two draws of the auxiliary variables."""
 
 EXPANDED = (16, 64, 512)
@@ -116,8 +116,8 @@ class BinaryWalk(Walk):
         self.expansion: Augmented | None = None
         self.about = Average(np.zeros(xt.shape[1]))
         super().__init__(problem, grid, starts, rng, most_columns, progress, self.weighted)
-        self.rounds = max(self.between // RENEW_EVERY, 1)
-        self.between = self.rounds * RENEW_EVERY
+        self.rounds = max(self.between // REDRAW_EVERY, 1)
+        self.between = self.rounds * REDRAW_EVERY
 
     @property
     def settled(self) -> bool:
@@ -138,8 +138,8 @@ class BinaryWalk(Walk):
             with later() as interrupted:
                 for _ in range(self.rounds):
                     for i in range(self.n):
-                        self.walkers.walk(i, RENEW_EVERY)
-                    self._renew()
+                        self.walkers.walk(i, REDRAW_EVERY)
+                    self._redraw()
                 for i in range(self.n):
                     visits = self.walkers.advance(i, 0, 1, sums[i])
                     if visits is not None:
@@ -176,7 +176,7 @@ class BinaryWalk(Walk):
         """With the likelihood expanded: near enough for an error."""
         return problem_given(self.source, self._expanded()) if self.about.count else self.problem
 
-    def _renew(self) -> None:
+    def _redraw(self) -> None:
         """Draw the auxiliary variables of all walkers anew."""
         n_rows = self.weighted.xt.shape[1]
         psi = np.empty((self.n, n_rows))
