@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,12 +11,12 @@ import statsmodels.api as sm
 from scipy.special import gammaincc
 from scipy.stats import invgamma
 
-from pybayesridge import BayesRidge
+from pybayesridge import BayesRidge, ConvergenceWarning
 from pybayesridge.bands.components import VarianceGrid
 from pybayesridge.bands.evidence import Evidence
 from pybayesridge.bands.fit import BandFit, ExactFitError, _fit_sampled, fit_exact, fit_given, fit_mode
 from pybayesridge.bands.problem import BandProblem
-from pybayesridge.bands.sampled import Proposal, angles_at, scores_of
+from pybayesridge.bands.sampled import LookedAt, Proposal, angles_at, scores_of
 from pybayesridge.bands.shares import Box, ShareRule, angles_of, shares_of
 from pybayesridge.posterior.laws import Ask
 from pybayesridge.ridge.likelihood import GaussianNoise
@@ -336,14 +338,51 @@ def test_sampled_shares_equal_a_product_rule():
         assert np.abs(grids[0].shares(k, at)[1] - grids[1].shares(k, at)[1]).max() < 0.03
 
 
-def test_a_proposal_has_its_density():
-    proposal = Proposal(np.array([0.3, -0.5]), np.array([[0.5, 0.2], [0.2, 0.4]]))
-    points = proposal.points(np.random.default_rng(0).random((20_000, 3)))
-    wide = Proposal(np.zeros(2), 4 * np.eye(2))
+PARTS = Proposal(
+    np.array([0.7, 0.3]),
+    np.array([[0.3, -0.5], [-1.0, 1.5]]),
+    np.array([[[0.5, 0.2], [0.2, 0.4]], [[0.2, 0.0], [0.0, 0.9]]]),
+)
+"""Of two parts."""
+
+
+@pytest.mark.parametrize(
+    "proposal", [Proposal.normal_like(np.array([0.3, -0.5]), np.array([[0.5, 0.2], [0.2, 0.4]])), PARTS]
+)
+def test_a_proposal_has_its_density(proposal):
+    points = proposal.points(np.random.default_rng(0).random((20_000, 4)))
+    wide = Proposal.normal_like(np.zeros(2), 4 * np.eye(2))
     weight = np.exp(wide.log_density(points) - proposal.log_density(points))
     assert abs(weight.mean() - 1) < 0.1
     near = points[np.abs(points).max(axis=1) < 4]
     assert np.abs(scores_of(angles_at(near)) - near).max() < 1e-6
+
+
+def test_a_proposal_is_like_the_points_it_is_fitted_to():
+    first = Proposal.normal_like(np.zeros(2), 2 * np.eye(2))
+    seen = LookedAt.nowhere(2)
+    for seed in range(3):  # a skewed density: that of PARTS
+        points = first.points(np.random.default_rng(seed).random((500, 4)))
+        seen = seen.with_more(first, points, PARTS.log_density(points))
+        first = seen.proposal()
+    points = first.points(np.random.default_rng(9).random((4000, 4)))
+    weight = np.exp(PARTS.log_density(points) - first.log_density(points))
+    assert abs(weight.mean() - 1) < 0.05  # seen: 0.005
+    assert weight.sum() ** 2 / (weight**2).sum() > 0.7 * len(points)  # seen: 0.86; one t distribution has 0.5
+    together = seen.log_ratio()
+    assert abs(np.exp(together).mean() - 1) < 0.1  # seen: 0.01
+
+
+@pytest.mark.parametrize("seed", [1, 11])
+def test_a_slope_that_does_not_vary_by_group_is_integrated_over(seed):
+    rng = np.random.default_rng(seed)
+    groups, x = rng.integers(0, 30, 600), rng.normal(size=600)
+    y = 1 + 0.5 * x + 0.5 * rng.normal(size=30)[groups] + rng.normal(size=600)
+    data = pd.DataFrame({"y": y, "x": x, "g": groups.astype(str)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        res = BayesRidge.from_formula("y ~ x + (x | g)", data).fit()
+    assert res.quadrature_error < 0.03  # seen: 0.014; with one t distribution as proposal 0.06
 
 
 @pytest.mark.parametrize("df", [2.5, 30.0, 5000.0])

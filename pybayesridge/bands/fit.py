@@ -41,7 +41,7 @@ from pybayesridge.ridge.spectrum import Spectrum
 MOST_BANDS = 8
 """More bands are not integrated over."""
 
-SIZES = (32, 32, 64, 128, 256)
+SIZES = (64, 64, 128, 256)
 """With more bands than product rules take: points that are added to each scramble until the error is small enough."""
 
 MOST_TARGETS = 20

@@ -2,7 +2,7 @@
 
 In normal scores of the explained share of all bands, of the angles of their shares and of partial correlations the
 prior is standard normal but for a factor that covariances bring in: no variance that may be zero makes a sharp edge.
-The proposal is a t distribution; see :mod:`pybayesridge.bands.sampled`.
+The proposals are mixtures of t distributions, each like all points before it; see :mod:`pybayesridge.bands.sampled`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from pybayesridge.bands.lattice import Value
 from pybayesridge.bands.sampled import (
     CENTRAL,
     FARTHEST,
-    ROUNDS,
     SCRAMBLES,
-    Proposal,
+    LookedAt,
     angles_at,
-    fitted_to,
     scores_of,
 )
 from pybayesridge.bands.shares import angles_of, shares_of
@@ -32,8 +30,8 @@ from pybayesridge.bands.shares import angles_of, shares_of
 ACCEPTED = 40.0
 """An error so many times `tol` is accepted."""
 
-POINTS, WIDER = 128, 1.5
-"""Points in each round in which the proposal is fitted, and what its covariance is multiplied by then."""
+POINTS = 128
+"""Points in each round in which the first proposal is fitted."""
 
 FIRST, MOST = 64, 1024
 """Points of each scramble: at first, and after which no more are added."""
@@ -196,65 +194,31 @@ def sampled(
     def log_density(points: FloatArray) -> FloatArray:
         return np.array([density(point).log_density for point in points])
 
-    fitted = fitted_to(log_density, np.clip(origin, -CENTRAL, CENTRAL), SEED, POINTS)
-    proposal = Proposal(fitted.mean, WIDER * fitted.root @ fitted.root.T)
-    engines = [
-        scipy.stats.qmc.Sobol(origin.size + 1, seed=np.random.default_rng([SEED, 100 + i])) for i in range(SCRAMBLES)
-    ]
-    size = FIRST
-    found = _drawn(density, proposal, engines, size)
-    points, kept = found.kept(ROUNDS * POINTS)
-    while size < MOST and not enough(points, kept):
-        found = found.with_more(_drawn(density, proposal, engines, size))
-        points, kept = found.kept(ROUNDS * POINTS)
-        size *= 2
-    return points, kept
+    d = origin.size
+    engines = [scipy.stats.qmc.Sobol(d + 2, seed=np.random.default_rng([SEED, 100 + i])) for i in range(SCRAMBLES)]
+    first = LookedAt.in_rounds(log_density, np.clip(origin, -CENTRAL, CENTRAL), SEED, POINTS)
+    everything, counted = first, LookedAt.nowhere(d)
+    values: list[Value] = []
+    scramble, size, each = np.zeros(0, dtype=np.intp), FIRST, FIRST
+    while True:
+        proposal = everything.proposal()
+        new = np.vstack([proposal.points(engine.random(size)) for engine in engines])
+        values += [density(point) for point in new]
+        there = np.array([value.log_density for value in values[-len(new) :]])
+        everything, counted = (seen.with_more(proposal, new, there) for seen in (everything, counted))
+        scramble = np.concatenate([scramble, np.repeat(np.arange(SCRAMBLES), size)])
+        points, kept = _that_matter(counted, values, scramble, len(everything.points))
+        if each >= MOST or enough(points, kept):
+            return points, kept
+        size, each = each, 2 * each
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """Points of a proposal with the values of the density there."""
-
-    points: FloatArray
-    log_ratio: FloatArray
-    other: FloatArray
-    more: FloatArray
-    scramble: IntArray
-
-    def with_more(self, other: _Drawn) -> _Drawn:
-        """These and others of the same proposal."""
-        return _Drawn(
-            np.vstack([self.points, other.points]),
-            np.concatenate([self.log_ratio, other.log_ratio]),
-            np.concatenate([self.other, other.other]),
-            np.vstack([self.more, other.more]),
-            np.concatenate([self.scramble, other.scramble]),
-        )
-
-    def kept(self, before: int) -> tuple[SampledPoints, FloatArray]:
-        """Those that matter, and what is kept of them; so many others were looked at before."""
-        keep = np.flatnonzero(self.log_ratio > logsumexp(self.log_ratio) + np.log(NEGLIGIBLE))
-        points = SampledPoints(
-            self.points[keep],
-            self.log_ratio[keep],
-            self.other[keep],
-            self.scramble[keep],
-            self.log_ratio.size,
-            before + self.log_ratio.size,
-        )
-        return points, self.more[keep]
-
-
-def _drawn(
-    density: Callable[[FloatArray], Value], proposal: Proposal, engines: list[scipy.stats.qmc.Sobol], size: int
-) -> _Drawn:
-    points = np.vstack([proposal.points(engine.random(size)) for engine in engines])
-    values = [density(point) for point in points]
-    log_density = np.array([value.log_density for value in values])
-    return _Drawn(
-        points,
-        log_density - proposal.log_density(points),
-        np.array([value.other for value in values]),
-        np.stack([value.more for value in values]),
-        np.repeat(np.arange(SCRAMBLES), size),
-    )
+def _that_matter(
+    counted: LookedAt, values: list[Value], scramble: IntArray, looked_at: int
+) -> tuple[SampledPoints, FloatArray]:
+    """The points that matter, and what is kept of them."""
+    log_ratio = counted.log_ratio()
+    keep = np.flatnonzero(log_ratio > logsumexp(log_ratio) + np.log(NEGLIGIBLE))
+    other = np.array([values[i].other for i in keep])
+    points = SampledPoints(counted.points[keep], log_ratio[keep], other, scramble[keep], log_ratio.size, looked_at)
+    return points, np.stack([values[i].more for i in keep])
