@@ -8,7 +8,9 @@ import pytest
 from scipy.special import betaln, expit, gammaln, logsumexp
 
 from pybayesridge import BayesRidge, load
+from pybayesridge.bands.mixed_sampled import SampledPoints
 from pybayesridge.exceptions import DegenerateFitWarning
+from pybayesridge.sites import band_fit
 
 ABOUT = 2.5
 """Errors of integrals are estimates: 1.4 of them is the most seen."""
@@ -21,6 +23,12 @@ NEAR_MEAN, NEAR_SD = 0.03, 0.05
 
 EVIDENCE = 0.06
 """Likewise of the log evidence."""
+
+WEIGHTED = 0.03
+"""Weighted points and a lattice, in standard deviations: a few of the errors that are aimed at."""
+
+ENDS = 0.25
+"""Likewise of ends of intervals: with a thousand points a quantile of 97.5 % has a standard error of a tenth."""
 
 N, LEVELS = 120, 8
 
@@ -270,9 +278,9 @@ def test_modes_of_glmer():
         (lambda: BayesRidge.from_formula(GROUPED, DATA, family="binomial").fit(grid=[1.0]), "grid"),
         (
             lambda: BayesRidge(
-                DATA["y"], DATA[["x", "z", "t", "c", "k"]], family="binomial", bands=list("abcde")
+                DATA["y"], np.random.default_rng(0).normal(size=(N, 9)), family="binomial", bands=list("abcdefghi")
             ).fit(),
-            "at most 4 variances",
+            "at most 8 variances",
         ),
         (
             lambda: BayesRidge.from_formula(
@@ -287,6 +295,43 @@ def test_modes_of_glmer():
 def test_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("formula", "more"),
+    [
+        ("y ~ x + (x | g)", {"family": "binomial"}),
+        ("c ~ x + (1 | g) + (1 | h)", {"family": "poisson", "exposure": "t"}),
+        ("c ~ x + (1 | g)", {"family": "negative-binomial"}),
+    ],
+)
+def test_weighted_points_equal_a_lattice(formula, more, monkeypatch):
+    model = BayesRidge.from_formula(formula, DATA, unpenalized="fixed", **more)
+    wanted = model.fit("laplace")
+    monkeypatch.setattr(band_fit, "MOST_DIMENSIONS", 0)
+    found = model.fit("laplace", tol=1e-2)
+    assert all(isinstance(part.lattice, SampledPoints) for part in found.sites_fit.parts)
+    assert abs(found.log_evidence - wanted.log_evidence) < WEIGHTED
+    assert (np.abs(found.params - wanted.params) < WEIGHTED * wanted.bse).all()
+    np.testing.assert_allclose(found.bse, wanted.bse, rtol=WEIGHTED)
+    first, second = found.variance_components(), wanted.variance_components()
+    for name, most in (("mean", WEIGHTED), ("lower", ENDS), ("upper", ENDS)):
+        assert (np.abs(first[name] - second[name]) < most * second["sd"]).all()
+    if "negative" in more["family"]:
+        hyper, theirs = found.hyperparameters().loc["alpha"], wanted.hyperparameters().loc["alpha"]
+        assert abs(hyper["mean"] - theirs["mean"]) < ENDS * (theirs["upper"] - theirs["lower"]) / 4
+
+
+def test_five_variances_and_correlations():
+    """Two random effects, their correlation, another group and a band, for counts."""
+    model = BayesRidge.from_formula("c ~ x + (z | g) + (1 | h)", DATA, family="poisson", exposure="t")
+    res = model.fit("laplace")
+    assert res.converged
+    assert res.quadrature_error <= 0.04
+    components = res.variance_components()
+    assert components.index.tolist() == ["g", "z|g", "h", "other", "cor(g, z|g)"]
+    assert (components["lower"] < components["mean"]).all()
+    assert (components["mean"] < components["upper"]).all()
 
 
 def test_integrals_that_would_take_hours_are_refused():

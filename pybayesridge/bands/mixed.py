@@ -16,7 +16,7 @@ from pybayesridge.bands.lattice import Found, Lattice, Value, grown, root_at
 from pybayesridge.bands.mixed_components import MixedGrid, of_lattice
 from pybayesridge.bands.mixed_posterior import MixedPosterior, Nodes
 from pybayesridge.bands.mixed_problem import MixedProblem
-from pybayesridge.bands.mixed_sampled import ACCEPTED, SampledPoints, Scores, sampled
+from pybayesridge.bands.mixed_sampled import ACCEPTED, FIRST_POINTS, SampledPoints, Scores, first_proposal, sampled
 from pybayesridge.bands.posterior import BandDraws
 from pybayesridge.bands.system import Solved, answer
 from pybayesridge.ridge.density import log_marginal
@@ -287,7 +287,7 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
     places: Coordinates | Scores = coordinates
     aim = tol
     if origin.size > MOST_DIMENSIONS:
-        places = Scores(coordinates.terms, coordinates.a, coordinates.b, coordinates.log_unit)
+        places = Scores.like(coordinates)
         origin, aim, tol = places.near(coordinates.factors(origin)), problem.system.aim * tol, ACCEPTED * tol
 
     def density(x: FloatArray) -> Value:
@@ -302,12 +302,12 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
 
     lattice: Lattice | SampledPoints
     if origin.size > MOST_DIMENSIONS:
-        lattice, mean = sampled(
+        drawn, lattice, mean = sampled(
             density,
-            origin,
+            first_proposal(density, origin),
             lambda points, mean: points.error(_functions(problem, places, points, mean)) <= aim,
         )
-        count += lattice.looked_at
+        count += FIRST_POINTS + len(drawn.points)
         error = lattice.error(_functions(problem, places, lattice, mean))
     else:
         lattice, mean, error, looked_at = _refined(problem, coordinates, density, origin, root, tol)

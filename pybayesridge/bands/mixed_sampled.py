@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
 from scipy.special import betainc, betaincinv, logsumexp, ndtr, ndtri
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.bands.covariance import Factors, Terms, correlated, partial_scores
+from pybayesridge.bands.covariance import Coordinates, Factors, Terms, correlated, partial_scores
 from pybayesridge.bands.lattice import Value
 from pybayesridge.bands.sampled import (
     CENTRAL,
     FARTHEST,
+    ROUNDS,
     SCRAMBLES,
     LookedAt,
+    Proposal,
     angles_at,
     scores_of,
 )
@@ -32,6 +35,9 @@ ACCEPTED = 40.0
 
 POINTS = 128
 """Points in each round in which the first proposal is fitted."""
+
+FIRST_POINTS = ROUNDS * POINTS
+"""All of these."""
 
 FIRST, MOST = 64, 1024
 """Points of each scramble: at first, and after which no more are added."""
@@ -71,6 +77,11 @@ class Scores:
     b: float
     log_unit: float
 
+    @classmethod
+    def like(cls, coordinates: Coordinates) -> Scores:
+        """With the prior of other coordinates."""
+        return cls(coordinates.terms, coordinates.a, coordinates.b, coordinates.log_unit)
+
     def factors(self, x: FloatArray) -> Factors:
         """A of each term at scores (…, d)."""
         count, shape = self.terms.count, x.shape[:-1]
@@ -82,8 +93,12 @@ class Scores:
         root = np.sqrt(np.exp(self.log_unit) * ratio[..., None] * shares / self.terms.size)
         return correlated(self.terms, root, x[..., count:])
 
+    def log_prior(self, x: FloatArray) -> FloatArray:
+        """Log density of the prior with respect to x (…, d)."""
+        return self.log_density(x, self.factors(x))
+
     def log_density(self, x: FloatArray, factors: Factors) -> FloatArray:
-        """Log density of the prior with respect to x (…, d), whose `factors` are these."""
+        """The same where the `factors` are these."""
         own = (self.terms.variances(factors) * self.terms.size).sum(axis=-1)
         total = self.terms.totals(factors).sum(axis=-1)
         ratio = np.divide(total, own, out=np.ones(np.shape(own)), where=own > 0)
@@ -121,8 +136,6 @@ class SampledPoints:
         Which of independent sets of points each belongs to.
     count : int
         Number of points, those of next to no weight among them.
-    looked_at : int
-        Times that the density was evaluated.
     """
 
     points: FloatArray
@@ -130,9 +143,13 @@ class SampledPoints:
     other: FloatArray
     scramble: IntArray
     count: int
-    looked_at: int
 
     complete = True
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions, which also counted evaluations."""
+        return {name: value for name, value in state.items() if name != "looked_at"}
 
     @property
     def weight(self) -> FloatArray:
@@ -175,50 +192,71 @@ class SampledPoints:
         return spread, np.repeat(weight / each, each), np.repeat(self.other, each)
 
 
-def sampled(
-    density: Callable[[FloatArray], Value],
-    origin: FloatArray,
-    enough: Callable[[SampledPoints, FloatArray], bool],
-) -> tuple[SampledPoints, FloatArray]:
-    """Weighted points of a density of scores, and what is kept of them.
-
-    Parameters
-    ----------
-    density : callable
-    origin : (d,) array
-        Scores that are likely.
-    enough : callable
-        Of the points and what is kept of them: whether no more are needed.
-    """
+def first_proposal(density: Callable[[FloatArray], Value], origin: FloatArray) -> Proposal:
+    """A proposal near a density of scores, which is looked at in rounds; `origin` (d,) are scores that are likely."""
 
     def log_density(points: FloatArray) -> FloatArray:
         return np.array([density(point).log_density for point in points])
 
-    d = origin.size
+    return LookedAt.in_rounds(log_density, np.clip(origin, -CENTRAL, CENTRAL), SEED, POINTS).proposal()
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Points that were drawn for one density, and serve for others like it.
+
+    Attributes
+    ----------
+    points : (M, d) array
+    log_proposal : (M,) array
+        Log density of the mixture of their proposals.
+    scramble : (M,) int array
+        Which of independent sets of points each belongs to.
+    """
+
+    points: FloatArray
+    log_proposal: FloatArray
+    scramble: IntArray
+
+    def at(self, density: Callable[[FloatArray], Value]) -> tuple[SampledPoints, FloatArray]:
+        """The points with weights for a density, and what is kept of them."""
+        return self.weighted([density(point) for point in self.points])
+
+    def weighted(self, values: list[Value]) -> tuple[SampledPoints, FloatArray]:
+        """The points that matter where the values are these, and what is kept of them."""
+        log_ratio = np.array([value.log_density for value in values]) - self.log_proposal
+        keep = np.flatnonzero(log_ratio > logsumexp(log_ratio) + np.log(NEGLIGIBLE))
+        other = np.array([values[i].other for i in keep])
+        points = SampledPoints(self.points[keep], log_ratio[keep], other, self.scramble[keep], log_ratio.size)
+        return points, np.stack([values[i].more for i in keep])
+
+
+def sampled(
+    density: Callable[[FloatArray], Value],
+    proposal: Proposal,
+    enough: Callable[[SampledPoints, FloatArray], bool],
+) -> tuple[Drawn, SampledPoints, FloatArray]:
+    """Points for a density of scores, those that matter with their weights, and what is kept of these.
+
+    Parameters
+    ----------
+    density : callable
+    proposal : Proposal
+        Of the first points.
+    enough : callable
+        Of the points that matter and what is kept of them: whether no more are needed.
+    """
+    d = proposal.mean.shape[1]
     engines = [scipy.stats.qmc.Sobol(d + 2, seed=np.random.default_rng([SEED, 100 + i])) for i in range(SCRAMBLES)]
-    first = LookedAt.in_rounds(log_density, np.clip(origin, -CENTRAL, CENTRAL), SEED, POINTS)
-    everything, counted = first, LookedAt.nowhere(d)
-    values: list[Value] = []
-    scramble, size, each = np.zeros(0, dtype=np.intp), FIRST, FIRST
+    seen, values, scramble = LookedAt.nowhere(d), list[Value](), np.zeros(0, dtype=np.intp)
+    size, each = FIRST, FIRST
     while True:
-        proposal = everything.proposal()
         new = np.vstack([proposal.points(engine.random(size)) for engine in engines])
         values += [density(point) for point in new]
-        there = np.array([value.log_density for value in values[-len(new) :]])
-        everything, counted = (seen.with_more(proposal, new, there) for seen in (everything, counted))
+        seen = seen.with_more(proposal, new, np.array([value.log_density for value in values[-len(new) :]]))
         scramble = np.concatenate([scramble, np.repeat(np.arange(SCRAMBLES), size)])
-        points, kept = _that_matter(counted, values, scramble, len(everything.points))
+        drawn = Drawn(seen.points, seen.log_proposal(), scramble)
+        points, kept = drawn.weighted(values)
         if each >= MOST or enough(points, kept):
-            return points, kept
-        size, each = each, 2 * each
-
-
-def _that_matter(
-    counted: LookedAt, values: list[Value], scramble: IntArray, looked_at: int
-) -> tuple[SampledPoints, FloatArray]:
-    """The points that matter, and what is kept of them."""
-    log_ratio = counted.log_ratio()
-    keep = np.flatnonzero(log_ratio > logsumexp(log_ratio) + np.log(NEGLIGIBLE))
-    other = np.array([values[i].other for i in keep])
-    points = SampledPoints(counted.points[keep], log_ratio[keep], other, scramble[keep], log_ratio.size, looked_at)
-    return points, np.stack([values[i].more for i in keep])
+            return drawn, points, kept
+        proposal, size, each = seen.proposal(), each, 2 * each

@@ -7,7 +7,7 @@ rounds of weighted points estimate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -160,14 +160,6 @@ class Proposal:
         return np.log(self.share)[:, None] + log_t, squares
 
 
-def log_balance(proposals: Sequence[Proposal], counts: Sequence[int], points: FloatArray) -> FloatArray:
-    """Log density at points (M, d) of the mixture of proposals from which so many each were drawn."""
-    share = np.log(np.array(counts) / sum(counts))
-    each = np.stack([proposal.log_density(points) for proposal in proposals])
-    out: FloatArray = logsumexp(share[:, None] + each, axis=0)
-    return out
-
-
 def fitted_proposal(log_density: LogDensity, start: FloatArray, seed: int) -> Proposal:
     """A proposal near the posterior of the shares.
 
@@ -233,13 +225,16 @@ class LookedAt:
             np.concatenate([self.log_density, log_density]),
         )
 
-    def log_ratio(self) -> FloatArray:
-        """Logs of density over that of the mixture of all proposals, (M,)."""
-        return self.log_density - log_balance(self.proposals, self.counts, self.points)
+    def log_proposal(self) -> FloatArray:
+        """Log density at the points of the mixture of all proposals, (M,)."""
+        share = np.log(np.array(self.counts) / sum(self.counts))
+        each = np.stack([proposal.log_density(self.points) for proposal in self.proposals])
+        out: FloatArray = logsumexp(share[:, None] + each, axis=0)
+        return out
 
     def proposal(self) -> Proposal:
         """One near the density."""
-        return Proposal.fitted(self.points, self.log_ratio())
+        return Proposal.fitted(self.points, self.log_density - self.log_proposal())
 
 
 def _log_prior(scores: FloatArray) -> FloatArray:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pybayesridge.bands.mixed import MOST_SAMPLED
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.models.banded import check_correlated, check_dimensions, check_far, mixed_problem, penalties_of
 from pybayesridge.recipes import Recipe
@@ -15,9 +16,6 @@ from pybayesridge.sites.separation import check_unpenalized
 
 if TYPE_CHECKING:
     from pybayesridge.models.ridge import BayesRidge
-
-MOST_DIMENSIONS = 4
-"""More variances and correlations are not integrated over."""
 
 MOST_COLUMNS = 1_500
 """More penalised columns are not factorised: there are hundreds of nodes with several factorisations each."""
@@ -107,4 +105,4 @@ def _check(model: BayesRidge, entry: BandSitesMethod) -> None:
         )
     if bands.sets:
         check_correlated(model, entry)
-    check_dimensions(model, entry, MOST_DIMENSIONS, f"with family={model.family!r}", "fewer terms or join bands")
+    check_dimensions(model, entry, MOST_SAMPLED, f"with family={model.family!r}", "fewer terms or join bands")

@@ -19,9 +19,11 @@ import scipy
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.covariance import Coordinates, Factors, factors_of_entries, lower_entries
 from pybayesridge.bands.lattice import Found, Lattice, Value, grown, root_at
-from pybayesridge.bands.mixed import EARLY, FINER, STARTS, WINDOW, independent, without_nothing
+from pybayesridge.bands.mixed import EARLY, FINER, MOST_DIMENSIONS, STARTS, WINDOW, independent, without_nothing
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_problem import MixedProblem
+from pybayesridge.bands.mixed_sampled import Drawn, SampledPoints, Scores, first_proposal, sampled
+from pybayesridge.bands.sampled import Proposal
 from pybayesridge.bands.system import System
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.ridge.prior import BetaPrime
@@ -102,6 +104,10 @@ COEFFICIENTS = 20
 MUCH = 10.0
 """Errors so many times the tolerance need more than the next finer distance."""
 
+AIM, ACCEPTED = 1.0, 2.0
+"""With weighted points, which there are over more than :data:`MOST_DIMENSIONS` variances and correlations: errors, in
+units of `tol`, at which no more are added, and at which the integral counts as converged."""
+
 LADDER = (1.3, 1.0, 0.7, 0.5, 0.35, *FINER)
 """Distances of the points of the lattices that are tried, in posterior standard deviations."""
 
@@ -112,16 +118,16 @@ class Part:
 
     Attributes
     ----------
-    coordinates : Coordinates
-    lattice : Lattice
+    coordinates : Coordinates or Scores
+    lattice : Lattice or SampledPoints
     latent_variance : float
         Of the noise.
     weight : float
         Posterior probability of the value of the parameter.
     """
 
-    coordinates: Coordinates
-    lattice: Lattice
+    coordinates: Coordinates | Scores
+    lattice: Lattice | SampledPoints
     latent_variance: float
     weight: float
 
@@ -333,7 +339,9 @@ def fit_integrated(
     solver : {"ep", "laplace"}
     tol : float
         Accuracy: of the log of the integral, and of means of roots of shares, of correlations and of coefficients in
-        posterior standard deviations. The lattice is refined until its halves say so.
+        posterior standard deviations. The lattice is refined until its halves say so. With more than
+        :data:`MOST_DIMENSIONS` variances and correlations there are weighted points, which are added to until their
+        scrambles say so, and an error twice as large is accepted.
     maxiter : int
         Most sweeps or Newton steps at a node.
 
@@ -353,6 +361,23 @@ def fit_integrated(
         return _summed(problem, seen, _placed(problem, seen, prior, power), prior, power, tol)
 
 
+Density = Callable[[FloatArray], Value]
+"""Of coordinates, with what is kept of a point: the position of the approximation, and its coefficients."""
+
+Functions = Callable[[Lattice | SampledPoints, FloatArray], FloatArray]
+"""Functions at the points of an integral, whose means are to be accurate."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Integral:
+    """The points of an integral, what is kept of each, and its error."""
+
+    points: Lattice | SampledPoints
+    kept: FloatArray
+    error: float
+    enough: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Coordinates that suit a posterior, its middle, and a root of its covariance."""
@@ -361,19 +386,69 @@ class _Place:
     middle: FloatArray
     root: FloatArray
 
+    def with_log_unit(self, log_unit: float) -> _Place:
+        """The same where the prior has another unit."""
+        return replace(self, coordinates=replace(self.coordinates, log_unit=log_unit))
 
-def _log_prior(at: Coordinates, x: FloatArray, total: float, power: float) -> float:
-    return float(at.log_prior(x)) - power * float(np.log1p(total * np.exp(-at.log_unit)))
+    def settled(self, density: Density, functions: Functions, tol: float) -> _Place:
+        """The same: lattices are made for each density."""
+        return self
+
+    def integral(self, density: Density, functions: Functions, tol: float) -> _Integral:
+        """By a lattice."""
+        lattice, kept, error = _refined(density, self, functions, tol)
+        return _Integral(lattice, kept, error, error <= tol and lattice.complete)
 
 
-def _height(seen: _Seen, at: Coordinates, x: FloatArray, power: float) -> float:
+@dataclass(frozen=True, slots=True)
+class _SampledPlace:
+    """Scores, those of the mode, and a proposal or points that were drawn already."""
+
+    coordinates: Scores
+    middle: FloatArray
+    points: Proposal | Drawn
+
+    def with_log_unit(self, log_unit: float) -> _SampledPlace:
+        """The same where the prior has another unit."""
+        return replace(self, coordinates=replace(self.coordinates, log_unit=log_unit))
+
+    def settled(self, density: Density, functions: Functions, tol: float) -> _SampledPlace:
+        """The same with points that suit a density, for all others like it."""
+        drawn, _, _ = self._sampled(density, functions, tol)
+        return replace(self, points=drawn)
+
+    def integral(self, density: Density, functions: Functions, tol: float) -> _Integral:
+        """By weighted points."""
+        if isinstance(self.points, Drawn):
+            points, kept = self.points.at(density)
+        else:
+            _, points, kept = self._sampled(density, functions, tol)
+        error = points.error(functions(points, kept))
+        # Points that were drawn for another value of a parameter are judged by the errors of all values together.
+        return _Integral(points, kept, error, isinstance(self.points, Drawn) or error <= ACCEPTED * tol)
+
+    def _sampled(self, density: Density, functions: Functions, tol: float) -> tuple[Drawn, SampledPoints, FloatArray]:
+        assert isinstance(self.points, Proposal)
+        return sampled(density, self.points, lambda points, kept: points.error(functions(points, kept)) <= AIM * tol)
+
+
+def _log_prior(at: Coordinates | Scores, x: FloatArray, total: float, power: float) -> float:
+    return float(at.log_prior(x)) - _flatness(at, total, power)
+
+
+def _flatness(at: Coordinates | Scores, total: float, power: float) -> float:
+    """What coefficients that are flat in units of the latent response take from the log density."""
+    return power * float(np.log1p(total * np.exp(-at.log_unit)))
+
+
+def _height(seen: _Seen, at: Coordinates | Scores, x: FloatArray, power: float) -> float:
     """The log density of coordinates, without their window."""
     factors = at.factors(x)
     total = float(seen.space.terms.totals(factors).sum())
     return seen.at(x, factors).log_evidence + _log_prior(at, x, total, power)
 
 
-def _density(seen: _Seen, coordinates: Coordinates, power: float, x: FloatArray) -> Value:
+def _density(seen: _Seen, coordinates: Coordinates | Scores, power: float, x: FloatArray) -> Value:
     """The log density of coordinates, and where the approximation is with its coefficients."""
     space, c = seen.space, seen.likelihood.latent_variance
     factors = coordinates.factors(x)
@@ -381,13 +456,13 @@ def _density(seen: _Seen, coordinates: Coordinates, power: float, x: FloatArray)
     if total > c * np.exp(MOST):
         return Value(-np.inf, 0.0, 0.0, np.zeros(space.k + space.rank + 1))
     new = seen.at(x, factors)
-    value = new.log_evidence + _log_prior(coordinates, x, total, power) + float(coordinates.log_window(x))
+    of_prior = float(coordinates.log_density(x, factors)) - _flatness(coordinates, total, power)
     assert new.center is not None
     mean = space.coefficients(new.center[:, None], factors)[:, 0]
-    return Value(value, float(np.log1p(total / c)), 0.0, np.r_[len(seen.found) - 1.0, mean])
+    return Value(new.log_evidence + of_prior, float(np.log1p(total / c)), 0.0, np.r_[len(seen.found) - 1.0, mean])
 
 
-def _placed(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float) -> _Place:
+def _placed(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float) -> _Place | _SampledPlace:
     """Where the posterior of the variances is, and how wide."""
     terms, c = seen.space.terms, seen.likelihood.latent_variance
     coordinates = problem.coordinates(prior, c)
@@ -397,6 +472,11 @@ def _placed(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float) 
     bounds = coordinates.bounds(MOST + np.log(c))
     top = _maximum(lambda x: _height(seen, coordinates, x, power), begin, bounds, ROUGH)
     factors = coordinates.factors(top.at)
+    if top.at.size > MOST_DIMENSIONS:
+        scores = Scores.like(coordinates)
+        middle = scores.near(factors)
+        seen.renew(middle)
+        return _SampledPlace(scores, middle, first_proposal(partial(_density, seen, scores, power), middle))
     around = coordinates.around(terms.variances(factors) * terms.size)
     seen.renew(around.of_factors(factors))
     bounds = around.bounds(MOST + np.log(c))
@@ -412,18 +492,26 @@ def _placed(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float) 
     return _Place(replace(around, window=_window(root, terms.count)), mode, root)
 
 
+def _asked(seen: _Seen, place: _Place | _SampledPlace, power: float) -> tuple[Density, Functions]:
+    """The density to be integrated, and functions whose means are to be accurate."""
+    coordinates = place.coordinates
+
+    def functions(points: Lattice | SampledPoints, kept: FloatArray) -> FloatArray:
+        return _functions(seen.space, coordinates, points, kept[:, 1:], seen.likelihood.latent_variance)
+
+    return partial(_density, seen, coordinates, power), functions
+
+
 def _summed(
-    problem: MixedProblem, seen: _Seen, place: _Place, prior: BetaPrime, power: float, tol: float
+    problem: MixedProblem, seen: _Seen, place: _Place | _SampledPlace, prior: BetaPrime, power: float, tol: float
 ) -> BandSitesFit:
-    """The integral over the variances by lattices."""
+    """The integral over the variances."""
     space, likelihood, terms = seen.space, seen.likelihood, seen.space.terms
     coordinates = place.coordinates
 
-    def functions(lattice: Lattice, kept: FloatArray) -> FloatArray:
-        return _functions(space, coordinates, lattice, kept[:, 1:], likelihood.latent_variance)
-
-    density = partial(_density, seen, coordinates, power)
-    lattice, kept, error = _refined(density, place, functions, tol)
+    density, functions = _asked(seen, place, power)
+    integral = place.integral(density, functions, tol)
+    lattice, kept, error = integral.points, integral.kept, integral.error
     factors = coordinates.factors(lattice.points)
     nodes = _kept(space, factors, [seen.found[int(i)] for i in kept[:, 0]])
     of_total = LogPrior(prior.a, prior.b, coordinates.log_unit, power)
@@ -444,7 +532,7 @@ def _summed(
         at_edge=False,
         grid=None,
         grid_scores=None,
-        converged=error <= tol and lattice.complete and all(node.converged for node in nodes),
+        converged=integral.enough and all(node.converged for node in nodes),
         n_iter=seen.sweeps,
         factors=factors,
         parts=(Part(coordinates, lattice, likelihood.latent_variance, 1.0),),
@@ -452,12 +540,7 @@ def _summed(
     )
 
 
-def _refined(
-    density: Callable[[FloatArray], Value],
-    place: _Place,
-    functions: Callable[[Lattice, FloatArray], FloatArray],
-    tol: float,
-) -> tuple[Lattice, FloatArray, float]:
+def _refined(density: Density, place: _Place, functions: Functions, tol: float) -> tuple[Lattice, FloatArray, float]:
     """A lattice that is fine enough, what is kept at its points, and its error.
 
     The middle of the lattice tells how far apart its points may be along each axis.
@@ -496,13 +579,13 @@ def _over_shapes(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: fl
         first = seen.of_shape(start)
         place = _placed(problem, first, prior, power)
 
-        def unit_of(one: Likelihood) -> Coordinates:
-            unit = problem.coordinates(prior, one.latent_variance).log_unit
-            return replace(place.coordinates, log_unit=unit)  # noqa: B023
+        def of_unit(one: Likelihood) -> _Place | _SampledPlace:
+            return place.with_log_unit(problem.coordinates(prior, one.latent_variance).log_unit)  # noqa: B023
 
         def height(log_shape: float) -> float:
             other = first.of_shape(log_shape)  # noqa: B023
-            return _height(other, unit_of(other.likelihood), place.middle, power) + shapes(log_shape)  # noqa: B023
+            own = of_unit(other.likelihood)
+            return _height(other, own.coordinates, own.middle, power) + shapes(log_shape)
 
         node = first.at(place.middle, place.coordinates.factors(place.middle))
         guess = float(np.clip(likelihood.shape_near(node.mean), shapes.low, shapes.high))
@@ -510,17 +593,21 @@ def _over_shapes(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: fl
         if abs(top - start) <= max(spacing, FAR_SHAPE):
             break
         start = top
+    at_top = first.of_shape(top)
+    suited = of_unit(at_top.likelihood)
+    place = suited.settled(*_asked(at_top, suited, power), tol)
     fits: dict[float, BandSitesFit] = {}
 
     def evidence(log_shape: float) -> float:
         if log_shape not in fits:
-            other = first.of_shape(log_shape)
-            own = replace(place, coordinates=unit_of(other.likelihood))
-            fits[log_shape] = _summed(problem, other, own, prior, power, tol)
+            other = at_top.of_shape(log_shape)
+            fits[log_shape] = _summed(problem, other, of_unit(other.likelihood), prior, power, tol)
         return fits[log_shape].log_evidence
 
     grid = integrate_shape(evidence, shapes, top, spacing)
-    return _mixed(likelihood, [fits[u] for u in grid.u.tolist()], grid)
+    fit = _mixed(likelihood, [fits[u] for u in grid.u.tolist()], grid)
+    most = ACCEPTED * tol if isinstance(place, _SampledPlace) else np.inf
+    return replace(fit, converged=fit.converged and fit.error <= most)
 
 
 def _mixed(likelihood: Likelihood, fits: list[BandSitesFit], grid: ShapeGrid) -> BandSitesFit:
@@ -710,7 +797,11 @@ def _moments(lattice: Lattice) -> tuple[FloatArray, FloatArray]:
 
 
 def _functions(
-    space: BandSpace | ArrowSpace, coordinates: Coordinates, lattice: Lattice, mean: FloatArray, c: float
+    space: BandSpace | ArrowSpace,
+    coordinates: Coordinates | Scores,
+    lattice: Lattice | SampledPoints,
+    mean: FloatArray,
+    c: float,
 ) -> FloatArray:
     """Functions whose means are to be accurate: roots of shares, correlations, largest coefficients."""
     terms = space.terms

@@ -93,7 +93,7 @@
 #' \eqn{N(0, \tau_k^2 \sigma^2)}{N(0, tau_k^2 sigma^2)}. All penalties are integrated out together (`"exact"`, up to eight bands), are those of the posterior
 #' mode (`"em"`), of restricted maximum likelihood (`"reml"`) as in 'lme4', or given (`"fixed"`). The total of the bands has the prior of a
 #' single penalty, and their shares in it are Dirichlet(1/2, ..., 1/2). With other families than `gaussian()` \eqn{\sigma^2} is 1, `"ep"` and
-#' `"laplace"` integrate over up to four variances and correlations, and the methods `"reml"` and `"fixed"` are as above. [variance_components()] returns the standard deviations and shares;
+#' `"laplace"` integrate over up to eight variances and correlations, and the methods `"reml"` and `"fixed"` are as above. [variance_components()] returns the standard deviations and shares;
 #' its page has `ranef()`, `fixef()`, `VarCorr()` and `smooth_curve()`.
 #'
 #' | term | meaning |
