@@ -12,6 +12,7 @@ from pybayesridge import BayesRidge, PrecisionWarning, SpikeSlab, compare_loo
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.states import _sum_of_exponentials, log_mean_inverse
+from pybayesridge.selection.grid import further
 from tests.fuzz.sets import left_out_by_sum, make_sets
 
 EQUAL = 1e-11
@@ -30,6 +31,9 @@ STATED, UNSEEN = 6.0, 0.02
 """Differences in stated errors, and below which they do not matter: .0073 at the worst seen."""
 
 UNSEEN_ORDINARY = 0.2
+
+KEPT = 5e-6
+"""By the kept states, which have all but 1e-9 of the posterior probability: 4e-7 at the worst seen."""
 
 MONTE_CARLO = 0.2
 """By the states of a sampler."""
@@ -236,6 +240,58 @@ def test_sets_that_matter_only_without_a_row(number, by_sampler):
     gap = np.abs(score.pointwise.to_numpy() - left_out_by_sum(fit))
     assert (gap <= np.maximum(STATED * error, UNSEEN)).all()
     assert score.in_doubt == []
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("number", [169, 566, 20, 25])
+def test_many_sets_that_matter_together_only_without_a_row(number):
+    """Where all sets were summed over: of the first two a third of a prediction, of sets that are improbable each."""
+    fit = make_sets(20240607, number).fit(by_sampler=False)
+    score = fit.loo()
+    assert score.pointwise.to_numpy() == pytest.approx(left_out_by_sum(fit), abs=SUM)
+    assert score.mcse == 0
+    assert score.n_eff is None
+
+
+@pytest.mark.parametrize("given", [{}, {"noise_var": 1.0, "slab_var": 2.0}])
+def test_all_sets_agree_with_the_kept_states(given, monkeypatch):
+    """Densities with the row, distribution functions and means, where few sets are possible: groups, weights."""
+    rng = np.random.default_rng(4)
+    x, weight = rng.normal(size=(30, 5)), rng.uniform(0.5, 2, 30)
+    y = 2 * x[:, 0] - x[:, 3] + rng.normal(size=30)
+    own = {"group": [*"aabcd"], "prior_inclusion": [1.0, 1.0, 0.3, 0.4, 0.0], "weights": weight} | given
+    found = SpikeSlab(y, x, **own).fit("exact").loo()
+    monkeypatch.setattr("pybayesridge.predictive.all_sets.MOST_SUMMED", 0)
+    kept = SpikeSlab(y, x, **own).fit("exact").loo()
+    for name in ("pointwise", "pit", "predicted"):
+        assert getattr(found, name).to_numpy() == pytest.approx(getattr(kept, name).to_numpy(), abs=KEPT)
+    assert found.within == pytest.approx(kept.within, abs=KEPT)
+
+
+@pytest.mark.parametrize("outlier", [15.0, 100.0])
+@pytest.mark.parametrize("by_sampler", [False, True])
+def test_noise_that_is_far_smaller_without_a_row(by_sampler, outlier, monkeypatch):
+    """The slab's variance given: noise of one hundredth has no density given all rows."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 4))
+    y = x[:, 0] + x[:, 1] / 2 + rng.normal(size=60)
+    y[3] += outlier
+    if by_sampler:
+        monkeypatch.setattr("pybayesridge.selection.fit.can_enumerate", lambda grid: False)
+    fit = SpikeSlab(y, x, slab_var=1.0, prior_inclusion=0.3).fit("exact")
+    score, expected = fit.loo(), left_out_by_sum(fit, further(fit.exact_sets.grid, 10.0))
+    assert score.pointwise[3] == pytest.approx(expected[3], abs=UNSEEN if by_sampler else SUM)
+    assert score.in_doubt == []
+
+
+def test_rows_without_which_fits_are_not_resolved_are_in_doubt(rows, monkeypatch):
+    monkeypatch.setattr("pybayesridge.predictive.all_sets.EXACT", 0.9)
+    fit = selection(rows)
+    with pytest.raises(ValueError, match="the other rows are fitted without error"):
+        fit.loo()
+    monkeypatch.setattr("pybayesridge.predictive.all_sets.POSSIBLE", 2.0)
+    with pytest.warns(PrecisionWarning, match="rest on fewer than 100 effective draws"):
+        assert 3 in fit.loo().in_doubt
 
 
 def test_rows_for_which_the_search_of_sets_does_not_end_are_named(monkeypatch, tmp_path):

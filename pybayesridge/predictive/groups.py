@@ -24,6 +24,7 @@ from pybayesridge.design.design import Design
 from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.predictive.left_out import (
     EXACT,
+    FITTED,
     LEVERAGE_ONE,
     NO_NOISE,
     UNDETERMINED,
@@ -39,7 +40,6 @@ from pybayesridge.ridge.profile import complement, penalized_rss
 from pybayesridge.ridge.rows import left_rows, orthonormal
 from pybayesridge.ridge.spectrum import Spectrum
 
-FITTED = "the other rows are fitted without error"
 ALONE = "without it no degrees of freedom are left to estimate the noise variance"
 SPLIT_ROWS = 2_000
 """Most rows of a group where another group has so many levels that their columns are sparse."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import logsumexp
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.predictive.left_out import Densities, Noise, densities
 from pybayesridge.selection.collapsed import Spectrum, log_joint, of_left_over, spectrum
-from pybayesridge.selection.grid import Grid
+from pybayesridge.selection.grid import MOST_SOLVED, RESOLVED, Grid, further
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.traces import EVIDENCE_SETS, log_joints
@@ -20,6 +21,9 @@ NODES = 6
 
 SAME_NODE = 1e-9
 """Differences of log g that are rounding."""
+
+NO_DIRECTION = 1e-10
+"""Of squared lengths of directions of the columns relative to the largest, and of what is left of a row: rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +192,34 @@ class KeptStates:
     weight: FloatArray
 
 
-def known_sets(problem: Problem, exact: Exact) -> tuple[KnownSets, KeptStates, float]:
-    """The sets of a posterior, its kept states, and the standard error of the log evidence."""
+def grid_without_rows(problem: Problem, grid: Grid, rows: Iterable[CoordinateRows]) -> Grid:
+    """The grid of a posterior, so far that it reaches the noise without any of the rows.
+
+    Nodes of s2 reach beyond what all columns leave of the response, which is less without an outlying row.
+    """
+    if not grid.follows_noise or problem.d > min(MOST_SOLVED, problem.nu):
+        return grid
+    every = spectrum(problem, np.arange(problem.d))
+    seen = every.values > NO_DIRECTION * every.values.max(initial=0.0)
+    axes, values, cross = every.vectors[:, seen], every.values[seen], every.cross[seen]
+    # Below this nodes reach whatever the columns leave.
+    left, least = problem.yy - float((cross**2 / values).sum()), RESOLVED * problem.yy
+    most = 0.0
+    for some in rows:
+        own = some.x @ axes
+        slack = 1.0 - some.own - (own**2 / values).sum(axis=1)
+        fine = slack > NO_DIRECTION
+        most = max(most, float(((some.y - own @ (cross / values)) ** 2 / slack)[fine].max(initial=0.0)))
+    reach = np.log(max(left, least) / max(left - most, least))
+    return further(grid, float(reach)) if reach > SAME_NODE else grid
+
+
+def known_sets(problem: Problem, exact: Exact, grid: Grid) -> tuple[KnownSets, KeptStates, float]:
+    """The sets of a posterior on a grid that begins with its own; its kept states; the error of the log evidence."""
     states = exact.states
     of_column = problem.units.of_column
     units = [np.unique(of_column[states.set_of(i)]).astype(np.intp) for i in range(states.n)]
-    sets = KnownSets(problem, exact.grid, exact.log_evidence, states.nu)
+    sets = KnownSets(problem, grid, exact.log_evidence, states.nu)
     key = np.array([sets.key(each) for each in units], dtype=np.uint64)
     node = np.abs(np.searchsorted(exact.grid.log_g, states.log_g - SAME_NODE))
     pairs = np.unique(key ^ sets.node_marks[np.minimum(node, exact.grid.log_g.size - 1)])

@@ -30,6 +30,8 @@ NO_NOISE = "the response is fitted without noise"
 
 UNDETERMINED = "the other rows do not determine an unpenalised coefficient"
 LEVERAGE_ONE = "it is fitted exactly whatever its response is (leverage 1)"
+ALONE = "without a row no degrees of freedom are left to estimate the noise variance"
+FITTED = "the other rows are fitted without error"
 
 
 class NoDensityError(ValueError):
@@ -62,7 +64,7 @@ class LeftOut:
         The response minus the mean of the prediction; None where it is discrete.
     efficiency : (n,) array
         The effective share of the posterior draws when they are reweighted to leave out the row; of interest where
-        the components are draws. 0 where sets of columns matter that are not known.
+        the components are draws. 0 where sets of columns matter that are not known, infinite where no draws are used.
     doubtful : (n,) bool array or None
         Rows without which the approximation could be a very different one; None where nothing is approximated.
     influence : (K,) array or None
@@ -228,7 +230,7 @@ def checked_densities(
         If the other rows do not determine the prediction of a row, or are fitted exactly.
     """
     if noise.variance is None and not noise.at_mode and noise.count <= 1:
-        raise NoDensityError(None, "without a row no degrees of freedom are left to estimate the noise variance")
+        raise NoDensityError(None, ALONE)
     used = weight > 0
     stuck = np.flatnonzero(~(slack[used] > 0).all(axis=0))
     if stuck.size:
@@ -236,7 +238,7 @@ def checked_densities(
     found = densities(error, slack, rss, noise)
     exact = np.flatnonzero(~found.proper[used].all(axis=0))
     if exact.size:
-        raise NoDensityError(start + int(exact[0]), "the other rows are fitted without error")
+        raise NoDensityError(start + int(exact[0]), FITTED)
     return found
 
 
@@ -267,25 +269,37 @@ def densities(error: FloatArray, slack: FloatArray, rss: FloatArray, noise: Nois
     """What components say of rows with normal noise; arguments as for :func:`checked_densities`, slack positive."""
     proper = np.ones(np.broadcast_shapes(error.shape, rss.shape), dtype=bool)
     if noise.variance is not None:
-        scale2, own, df = noise.variance, noise.variance, np.inf
+        scale2, df = noise.variance, np.inf
     else:
         rest = 1.0 - error**2 * slack / rss
         proper = rest > EXACT
         rest = np.where(proper, rest, 1.0)
         n = noise.count
         if noise.at_mode:
-            scale2, own, df = rss * rest / (n + 1), rss / (n + 2), np.inf
+            scale2, df = rss * rest / (n + 1), np.inf
         else:
-            scale2, own, df = rss * rest / (n - 1), rss / n, n - 1
+            scale2, df = rss * rest / (n - 1), n - 1
     scale = np.sqrt(scale2 / slack)
     standard = error / scale
     return Densities(
         _log_density(error, scale, df),
-        _log_density(error * slack, np.sqrt(own * (2.0 - slack)), df + 1),
+        log_within(error, slack, rss, noise),
         ndtr(standard) if np.isinf(df) else stdtr(df, standard),
         error,
         proper,
     )
+
+
+def log_within(error: FloatArray, slack: FloatArray, rss: FloatArray, noise: Noise) -> FloatArray:
+    """Log densities of rows given components and all rows; arguments as for :func:`densities`."""
+    df = np.inf
+    if noise.variance is not None:
+        scale2 = noise.variance
+    elif noise.at_mode:
+        scale2 = rss / (noise.count + 2)
+    else:
+        scale2, df = rss / noise.count, noise.count
+    return _log_density(error * slack, np.sqrt(scale2 * (2.0 - slack)), df)
 
 
 def _log_density(x: FloatArray, scale: FloatArray, df: float) -> FloatArray:

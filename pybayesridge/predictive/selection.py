@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,10 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.algorithms.solve import row_variances
 from pybayesridge.ep.posterior import SelectionPosterior
-from pybayesridge.predictive.known_sets import CoordinateRows, known_sets
+from pybayesridge.predictive.all_sets import AllSets, can_sum
+from pybayesridge.predictive.known_sets import CoordinateRows, grid_without_rows, known_sets
 from pybayesridge.predictive.left_out import (
+    ALONE,
     NO_NOISE,
     LeftOut,
     NoDensityError,
@@ -23,8 +26,10 @@ from pybayesridge.predictive.left_out import (
 )
 from pybayesridge.predictive.ridge import on_user_scale
 from pybayesridge.predictive.unseen import with_unseen
+from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.monte_carlo import draws_of, error_of_influence
 from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.states import States
 
 IMPROPER = (
@@ -46,10 +51,11 @@ ELEMENTS = 2_000_000
 
 
 def exact_left_out(posterior: ExactPosterior) -> LeftOut:
-    """Predictions of every row from the others by the kept states; densities on the user's scale.
+    """Predictions of every row from the others by an exact posterior of sets; densities on the user's scale.
 
     Given a state, which is a set of columns and a slab variance relative to the noise, everything is in closed form.
-    Sets that matter only without a row are added (:mod:`pybayesridge.predictive.unseen`).
+    Where all sets were summed over they are again (:mod:`pybayesridge.predictive.all_sets`). Else the kept states are
+    weighted anew, and sets that matter only without a row are added (:mod:`pybayesridge.predictive.unseen`).
 
     Raises
     ------
@@ -58,34 +64,55 @@ def exact_left_out(posterior: ExactPosterior) -> LeftOut:
     """
     design, exact = posterior.design, posterior.exact
     states = exact.states
+    known = states.noise_var
+    _check_noise(states.left if known is None else known)
+    if known is None and states.nu <= 1:
+        raise NoDensityError(None, ALONE)
+    problem = posterior.problem()
+    grid = grid_without_rows(problem, exact.grid, (rows for _, rows in _pieces(posterior, design.n)))
+    if not exact.computation.sampled and can_sum(grid, design.n):
+        every = AllSets.of(problem, grid)
+        pieces = [every.left_out(rows, start) for start, rows in _pieces(posterior, design.n)]
+        return on_user_scale(replace(joined(pieces), influence=np.zeros(states.n)), design)
+    return on_user_scale(_by_kept_states(posterior, problem, grid), design)
+
+
+def _pieces(posterior: ExactPosterior, most: int) -> Iterator[tuple[int, CoordinateRows]]:
+    """Rows, at most so many, and the position of the first."""
+    design = posterior.design
+    for rows, x in design.row_pieces():
+        own = (design.block.q[rows] ** 2).sum(axis=1)
+        for begin in range(0, x.shape[0], most):
+            part = slice(begin, min(begin + most, x.shape[0]))
+            first = rows.start + begin
+            yield first, CoordinateRows(np.asarray(x[part]), design.y[first : rows.start + part.stop, 0], own[part])
+
+
+def _by_kept_states(posterior: ExactPosterior, problem: Problem, grid: Grid) -> LeftOut:
+    """Predictions of every row by the kept states, and sets that are added."""
+    design, exact = posterior.design, posterior.exact
+    states = exact.states
     if states.noise_var is None:
         noise, rss = Noise(states.nu), states.left[:, None]
     else:
         noise, rss = Noise(states.nu, states.noise_var[:, None]), np.ones((states.n, 1))
-    _check_noise(rss if noise.variance is None else noise.variance)
-    sets, kept, evidence_se = known_sets(posterior.problem(), exact)
-    y, pieces, added = design.y[:, 0], [], np.zeros((2, design.n))
-    for rows, x in design.row_pieces():
-        own = (design.block.q[rows] ** 2).sum(axis=1)
-        step = max(ELEMENTS // max(states.n, 1), 1)
-        for begin in range(0, x.shape[0], step):
-            part = slice(begin, min(begin + step, x.shape[0]))
-            first = rows.start + begin
-            some = CoordinateRows(np.asarray(x[part]), y[first : first + part.stop - begin], own[part])
-            fitted, leverage = _given_states(states, some.x)
-            slack = np.where(undetermined(some.own), 0.0, 1.0 - (leverage + some.own))
-            error = np.divide(some.y - fitted, slack, out=np.zeros_like(slack), where=slack > 0)
-            given = checked_densities(states.weight, error, slack, rss, noise, first)
-            found = mixed(states.weight, given.left_out, given.within, given.below, given.error)
-            few = exact.computation.sampled and draws_of(exact) * found.efficiency < FEW
-            more = with_unseen(sets, kept, some, found, given, few | np.zeros(some.y.size, dtype=bool), design.n)
-            influence = more.rest - states.weight[:, None] * (1.0 - more.exact)
-            errors = np.stack([error_of_influence(exact, influence), evidence_se * more.exact, more.missing])
-            added[:, first : first + some.y.size] = errors[1:]
-            pieces.append(replace(more.found, influence=influence.sum(axis=1), mcse=np.sqrt((errors**2).sum(axis=0))))
+    sets, kept, evidence_se = known_sets(problem, exact, grid)
+    pieces, added = [], np.zeros((2, design.n))
+    for first, some in _pieces(posterior, max(ELEMENTS // max(states.n, 1), 1)):
+        fitted, leverage = _given_states(states, some.x)
+        slack = np.where(undetermined(some.own), 0.0, 1.0 - (leverage + some.own))
+        error = np.divide(some.y - fitted, slack, out=np.zeros_like(slack), where=slack > 0)
+        given = checked_densities(states.weight, error, slack, rss, noise, first)
+        found = mixed(states.weight, given.left_out, given.within, given.below, given.error)
+        few = exact.computation.sampled and draws_of(exact) * found.efficiency < FEW
+        more = with_unseen(sets, kept, some, found, given, few | np.zeros(some.y.size, dtype=bool), design.n)
+        influence = more.rest - states.weight[:, None] * (1.0 - more.exact)
+        errors = np.stack([error_of_influence(exact, influence), evidence_se * more.exact, more.missing])
+        added[:, first : first + some.y.size] = errors[1:]
+        pieces.append(replace(more.found, influence=influence.sum(axis=1), mcse=np.sqrt((errors**2).sum(axis=0))))
     # The error of the evidence is the same in all rows.
     beyond = float(np.hypot(added[0].sum(), np.sqrt((added[1] ** 2).sum())))
-    return on_user_scale(replace(joined(pieces), beyond=beyond), design)
+    return replace(joined(pieces), beyond=beyond)
 
 
 def _given_states(states: States, x: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -136,10 +136,12 @@ def loo(self: Any, *, target: str | int | None = None, by: Any = None) -> LeaveO
 
     Each row is predicted from all other rows: equal to refitting without the row, with the standardisation and the
     prior of the fit to all rows. Coefficients and a noise variance that is estimated are integrated out analytically
-    for each penalty of the posterior or each kept set of columns, and these are weighted anew for each row. For a row
-    without which other sets of columns matter, these are added with their exact weights. Of yes/no selections, sets
-    are sampled again without the rows (16 at most) of which the kept states say too little, and the two posteriors
-    are joined by bridge sampling (Meng and Wong 1996). Each row takes a quarter of the time of the fit or more.
+    for each penalty of the posterior or each kept set of columns, and these are weighted anew for each row. Where a
+    selection was computed by a sum over all sets of columns, all sets are weighted anew if rows and sets are not too
+    many. Else, for a row without which other sets of columns matter, these are added with their exact weights. Of
+    yes/no selections, sets are sampled again without the rows (16 at most) of which the kept states say too little,
+    and the two posteriors are joined by bridge sampling (Meng and Wong 1996). Each row takes a quarter of the time of
+    the fit or more.
 
     If the method holds the penalty at an estimate (``"em"``, ``"loocv"``, ``"gcv"``), it stays at the estimate from
     all rows, and the score is slightly optimistic. The same holds for the hyperparameters of ``SpikeSlab.fit("ep",
@@ -332,7 +334,8 @@ def left_out_of(res: Any, target: str | int | None, what: str) -> tuple[LeftOut,
 def _effective_draws(res: Any, found: LeftOut) -> FloatArray | None:
     """Effective draws of each row's prediction; None where there is no Monte Carlo error."""
     draws = _draws(res)
-    if not draws or (np.isinf(draws).any() and (found.efficiency > 0).all()):
+    sums = np.isinf(draws).any() or np.isinf(found.efficiency).any()
+    if not draws or (sums and (found.efficiency > 0).all()):
         return None
     # Rows in doubt have none, also where nothing is sampled.
     return np.where(found.efficiency > 0, float(np.sum(draws)) * np.maximum(found.efficiency, TINY), 0.0)

@@ -69,29 +69,18 @@ def enumerate_sets(
 
 
 def joint_table(problem: Problem, grid: Grid) -> FloatArray:
-    """Log p(y, A, node) of every set, (K, 2^f) for f free units: bit i of the position is the i-th free unit.
-
-    Units are taken in or left out one after the other; a set's Schur complement of the columns that follow is shared
-    by all sets that begin with it, so that a set costs a few operations.
-    """
-    free, always = _free(grid), _always(grid)
-    units = np.concatenate([always, free]).astype(np.intp)
-    sizes = problem.units.sizes[units]
-    columns = problem.units.columns(units)
-    gram, cross = problem.block(columns), problem.cross[columns]
-    must = int(always.size)
+    """Log p(y, A, node) of every set, (K, 2^f) for f free units: bit i of the position is the i-th free unit."""
+    free = _free(grid)
     n_in = _popcount(free.size)
-    width = max(2**free.size, columns.size**2)
+    width = max(2**free.size, problem.units.sizes[np.concatenate([_always(grid), free])].sum() ** 2)
     chunk = max(AT_ONCE // width, 1)
     k = grid.k
     out = np.empty((k.size, 2**free.size))
     for first in range(0, k.size, chunk):
-        part = k[first : first + chunk]
-        explained, log_det = _eliminate(gram, cross, part, sizes, must)
-        left = np.maximum(problem.yy - explained, FLOOR * problem.yy)
-        nodes = slice(first, first + part.size)
+        nodes = slice(first, min(first + chunk, k.size))
+        found = fits_of_all_sets(problem, grid, k[nodes])
         noise = None if grid.noise_var is None else grid.noise_var[nodes, None]
-        out[nodes] = of_left_over(problem, noise, left) - 0.5 * log_det
+        out[nodes] = of_left_over(problem, noise, found.left) - 0.5 * found.log_det
     if grid.unit_odds is None:
         out += np.stack([grid.log_size(m) for m in range(free.size + 1)], axis=1)[:, n_in]
         return out
@@ -102,6 +91,42 @@ def joint_table(problem: Problem, grid: Grid) -> FloatArray:
     return out + prior + grid.log_none + grid.log_weight[:, None]
 
 
+@dataclass(frozen=True, slots=True)
+class FitsOfAllSets:
+    """Fits of every set, in the order of :func:`joint_table`, at some nodes.
+
+    Attributes
+    ----------
+    left, log_det : (K, 2^f) arrays
+        R, and ``log|I + g X_A'X_A|``.
+    fitted, leverage : (K, 2^f, r) arrays
+        Of some rows.
+    """
+
+    left: FloatArray
+    log_det: FloatArray
+    fitted: FloatArray
+    leverage: FloatArray
+
+
+def fits_of_all_sets(problem: Problem, grid: Grid, k: FloatArray, x: FloatArray | None = None) -> FitsOfAllSets:
+    """Fit every set at some 1 / g, (K,), to predict the rows x (r, d).
+
+    Units are taken in or left out one after the other; a set's Schur complement of the columns that follow is shared
+    by all sets that begin with it, so that a set costs a few operations, and a few for each row.
+    """
+    always, free = _always(grid), _free(grid)
+    units = np.concatenate([always, free]).astype(np.intp)
+    columns = problem.units.columns(units)
+    right = problem.cross[columns, None]
+    if x is not None:
+        right = np.concatenate([right, x[:, columns].T], axis=1)
+    gram, sizes = problem.block(columns), problem.units.sizes[units]
+    fit, leverage, log_det = _eliminate(gram, right, k, sizes, int(always.size))
+    left = np.maximum(problem.yy - fit[..., 0], FLOOR * problem.yy)
+    return FitsOfAllSets(left, log_det, fit[..., 1:], leverage)
+
+
 def _popcount(n: int) -> IntArray:
     count = np.zeros(1, dtype=np.intp)
     for _ in range(n):
@@ -110,28 +135,34 @@ def _popcount(n: int) -> IntArray:
 
 
 def _eliminate(
-    gram: FloatArray, cross: FloatArray, k: FloatArray, sizes: IntArray, must: int
-) -> tuple[FloatArray, FloatArray]:
-    """``c'(G + k)^-1 c`` and ``log|I + G / k|`` of all sets, each (K, 2^f)."""
-    # (K, patterns, r, r + 1): what is left of the columns to come, and of X'y in the last column.
-    rest = np.broadcast_to(np.column_stack([gram, cross]), (k.size, 1, cross.size, cross.size + 1))
-    explained, log_det = np.zeros((k.size, 1)), np.zeros((k.size, 1))
+    gram: FloatArray, right: FloatArray, k: FloatArray, sizes: IntArray, must: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """With right sides [c, X']: ``c'(G + k)^-1 [c, X']``, the diagonal of ``X(G + k)^-1 X'``, ``log|I + G / k|``.
+
+    Of all sets: (K, 2^f, 1 + r), (K, 2^f, r) and (K, 2^f).
+    """
+    d, width = right.shape
+    # (K, patterns, m, m + 1 + r): what is left of the columns to come, and of the right sides.
+    rest = np.broadcast_to(np.column_stack([gram, right]), (k.size, 1, d, d + width))
+    fit, square, log_det = np.zeros((k.size, 1, width)), np.zeros((k.size, 1, width - 1)), np.zeros((k.size, 1))
     for i, size in enumerate(sizes):
-        inside, gain, log_ratio = rest, explained, log_det
+        inside, of_fit, of_square, log_ratio = rest, fit, square, log_det
         for _ in range(size):
             # What the columns before leave of a square is below 0 by rounding alone.
             pivot = np.maximum(inside[:, :, 0, 0], 0.0) + k[:, None]
-            gain = gain + inside[:, :, 0, -1] ** 2 / pivot
+            own = inside[:, :, 0, -width:] / np.sqrt(pivot)[..., None]
+            of_fit, of_square = of_fit + own[..., :1] * own, of_square + own[..., 1:] ** 2
             log_ratio = log_ratio + np.log(pivot / k[:, None])
             row = inside[:, :, 0, 1:]
             inside = inside[:, :, 1:, 1:] - (inside[:, :, 1:, 0] / pivot[..., None])[..., None] * row[:, :, None, :]
         if i < must:
-            rest, explained, log_det = inside, gain, log_ratio
+            rest, fit, square, log_det = inside, of_fit, of_square, log_ratio
             continue
         rest = np.concatenate([rest[:, :, size:, size:], inside], axis=1)
-        explained = np.concatenate([explained, gain], axis=1)
-        log_det = np.concatenate([log_det, log_ratio], axis=1)
-    return explained, log_det
+        fit, square, log_det = (
+            np.concatenate(pair, axis=1) for pair in ((fit, of_fit), (square, of_square), (log_det, log_ratio))
+        )
+    return fit, square, log_det
 
 
 def _marginals(grid: Grid, log_joint: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
@@ -148,9 +179,11 @@ def _marginals(grid: Grid, log_joint: FloatArray) -> tuple[FloatArray, FloatArra
     return prob, of_set, of_node, top + float(np.log(total))
 
 
-def _units_in(code: int, free: IntArray, always: IntArray) -> IntArray:
+def units_in(code: int, grid: Grid) -> IntArray:
+    """The units of a set by its position in :func:`joint_table`, ascending."""
+    free = _free(grid)
     bits = (int(code) >> np.arange(free.size)) & 1
-    return np.sort(np.concatenate([always, free[bits == 1]])).astype(np.intp)
+    return np.sort(np.concatenate([_always(grid), free[bits == 1]])).astype(np.intp)
 
 
 def _summed(
@@ -170,13 +203,13 @@ def _summed(
     states = build_states(
         problem,
         grid,
-        [_units_in(c, free, always) for c in code[index]],
+        [units_in(c, grid) for c in code[index]],
         index // of_set.size,
         kept,
         np.zeros(index.size, dtype=np.intp),
         rng,
     )
-    models = tuple(Model(_units_in(c, free, always), float(of_set[c])) for c in order[:n_models])
+    models = tuple(Model(units_in(c, grid), float(of_set[c])) for c in order[:n_models])
     return Exact(
         unit_prob=prob,
         unit_se=np.zeros(prob.size),
@@ -202,8 +235,7 @@ def _summed(
 
 def _by_size(problem: Problem, grid: Grid, codes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     """Sets in pieces with equally many columns: their codes (a,) and columns (a, m)."""
-    free, always = _free(grid), _always(grid)
-    columns = [problem.units.columns(_units_in(c, free, always)) for c in codes]
+    columns = [problem.units.columns(units_in(c, grid)) for c in codes]
     sizes = np.array([c.size for c in columns])
     for m in np.unique(sizes):
         which = np.flatnonzero(sizes == m)

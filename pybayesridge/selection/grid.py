@@ -121,6 +121,11 @@ class Grid:
         return np.exp(-self.log_g)
 
     @property
+    def follows_noise(self) -> bool:
+        """Whether the nodes are those of s2, where v is given and s2 is learned."""
+        return self.prior.slab_given and self.log_g.size > 1
+
+    @property
     def always(self) -> IntArray:
         """Units that the prior has in every set."""
         return np.zeros(0, dtype=np.intp) if self.unit_odds is None else np.flatnonzero(self.unit_odds == np.inf)
@@ -337,6 +342,23 @@ def grid_of(problem: Problem, given: Given, *, panel: float = 1.0) -> Grid:
         noise = given.slab_var * np.exp(-log_g)
     grid = Grid(log_g, log_weight, noise, prior, units.n, odds, log_none, 0.0, given.slab_var is None, given.flat)
     return _normalised(grid)
+
+
+def further(grid: Grid, reach: float) -> Grid:
+    """The same with nodes at the same distances up to a log g larger by `reach`, where v is given and s2 learned."""
+    assert grid.noise_var is not None
+    x, _ = _legendre(NODES_G)
+    half = float(grid.log_g[-1] - grid.log_g[-NODES_G]) / float(x[-1] - x[0])
+    end, panels = float(grid.log_g[-1]) + half * (1.0 - float(x[-1])), int(np.ceil(reach / (2.0 * half)))
+    log_g, weight = composite(np.asarray(end + 2.0 * half * np.arange(panels + 1), dtype=np.float64), NODES_G)
+    noise_var = grid.noise_var[-1] * np.exp(grid.log_g[-1] - log_g)
+    return replace(
+        grid,
+        log_g=np.append(grid.log_g, log_g),
+        log_weight=np.append(grid.log_weight, np.log(weight) + grid.log_share(log_g)),
+        noise_var=np.append(grid.noise_var, noise_var),
+        tables={},
+    )
 
 
 def _steps_of_t(prior: HyperPrior) -> FloatArray:

@@ -125,10 +125,13 @@ def _probabilities(rng, groups):
     return p[groups]
 
 
-def left_out_by_sum(fit):
-    """Log predictive densities of all rows from the others by a sum over all sets for each, (n,)."""
+def left_out_by_sum(fit, grid=None):
+    """Log predictive densities of all rows from the others by a sum over all sets for each, (n,).
+
+    Over the nodes of the fit, or of another grid.
+    """
     posterior = fit.exact_posterior
-    problem, design, grid = posterior.problem(), posterior.design, fit.exact_sets.grid
+    problem, design, grid = posterior.problem(), posterior.design, grid or fit.exact_sets.grid
     x, y = np.concatenate([np.asarray(part) for _, part in design.row_pieces()]), design.y[:, 0]
     leverage = (design.block.q**2).sum(axis=1)
     whole, out = logsumexp(joint_table(problem, grid)), np.empty(y.size)
