@@ -30,6 +30,9 @@ INTEGRAL = 1e-6
 STATED, UNSEEN = 6.0, 0.02
 """Differences in stated errors, and below which they do not matter: .0073 at the worst seen."""
 
+FAR = 0.15
+"""Where sets that differ in many columns are searched for: .055 at the worst seen, .36 without a search."""
+
 UNSEEN_ORDINARY = 0.2
 
 KEPT = 5e-6
@@ -251,6 +254,14 @@ def test_many_sets_that_matter_together_only_without_a_row(number):
     assert score.pointwise.to_numpy() == pytest.approx(left_out_by_sum(fit), abs=SUM)
     assert score.mcse == 0
     assert score.n_eff is None
+
+
+def test_sets_far_from_those_that_a_sampler_kept():
+    """Eight rows: sets of seven columns or more fit the others exactly, many a little, five columns away."""
+    fit = make_sets(20240607, 169).fit(by_sampler=True)
+    score, expected = fit.loo(), left_out_by_sum(fit)
+    assert (np.abs(score.pointwise - expected) <= np.maximum(STATED * score.pointwise_mcse, UNSEEN)).all()
+    assert np.abs(score.pointwise - expected).max() < FAR
 
 
 @pytest.mark.parametrize("given", [{}, {"noise_var": 1.0, "slab_var": 2.0}])

@@ -12,6 +12,7 @@ then exact; the kept states of other sets stand for all of these, whose posterio
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,9 @@ from scipy.special import logsumexp
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.predictive.known_sets import NODES, CoordinateRows, KeptStates, KnownSets
 from pybayesridge.predictive.left_out import Densities, LeftOut
+from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.recalled import MOST_UNITS
+from pybayesridge.selection.summits import summits
 
 SETS = 24
 """Kept sets whose neighbours are looked at, at most."""
@@ -49,6 +53,12 @@ DEEPEST = 60.0
 
 STEPS = 100
 """Such sets, at most."""
+
+ASCENDED = 1e-4
+"""Share of a row's prediction from which the end of a path puts it in doubt: around it there may be many sets."""
+
+MOST_ASCENDED = 100
+"""Rows up to which there are paths for each."""
 
 TINY = float(np.finfo(float).tiny)
 """Least sum of weights."""
@@ -124,7 +134,9 @@ def with_unseen(
     excess, candidates = _screen(sets, kept, rows, found.log_density, share, total)
     n = rows.y.size
     missing = np.maximum(excess.of_rows(n), 0.0)
-    doubt = np.flatnonzero((missing > DOUBT) | few)
+    far, at = _far(sets, kept, rows, found.log_density) if total <= MOST_ASCENDED else ([], np.zeros(0, np.intp))
+    candidates = [*far, *candidates]
+    doubt = np.flatnonzero((missing > DOUBT) | few | np.isin(np.arange(n), at))
     if not doubt.size:
         return Added(found, share, np.zeros(n), missing)
     own = rows.only(doubt)
@@ -137,6 +149,46 @@ def with_unseen(
     efficiency = out.found.efficiency.copy()
     efficiency[doubt[missing[doubt] > UNSETTLED]] = 0.0
     return replace(out, found=replace(out.found, efficiency=efficiency), missing=missing + out.missing)
+
+
+def _far(
+    sets: KnownSets, kept: KeptStates, rows: CoordinateRows, log_density: FloatArray
+) -> tuple[list[IntArray], IntArray]:
+    """Sets that are not kept, at which paths end without a row that they have a share of; and these rows.
+
+    They may differ from kept sets in many units: as many columns as the other rows can fit these exactly.
+    """
+    if sets.problem.gram is None:
+        return [], np.zeros(0, dtype=np.intp)
+    every, seen = np.arange(sets.grid.log_g.size), set(kept.key.tolist())
+    out: dict[int, IntArray] = {}
+    doubt = []
+    for i in range(rows.y.size):
+        for units in summits(_without_row(sets.problem, rows, i), sets.grid, MOST_UNITS):
+            if sets.key(units) in seen:
+                continue
+            log_new = logsumexp(sets.densities(units, every, rows.only(np.array([i])))[0]) + log_density[i]
+            if log_new - logsumexp(sets.of(units)[2]) > RAISED and log_new > np.log(ASCENDED):
+                out[sets.key(units)] = units
+                doubt.append(i)
+    return list(out.values()), np.array(doubt, dtype=np.intp)
+
+
+def _without_row(problem: Problem, rows: CoordinateRows, i: int) -> Problem:
+    """The cross-products of all other rows, where unpenalised columns fit these anew."""
+    assert problem.gram is not None
+    root = np.sqrt(1.0 - rows.own[i])
+    x, y = rows.x[i] / root, float(rows.y[i] / root)
+    return replace(
+        problem,
+        cross=problem.cross - x * y,
+        diag=np.maximum(problem.diag - x**2, 0.0),
+        yy=problem.yy - y**2,
+        nu=problem.nu - 1.0,
+        gram=problem.gram - np.outer(x, x),
+        rows=None,
+        cached=OrderedDict(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
