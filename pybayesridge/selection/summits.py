@@ -2,8 +2,8 @@
 
 Between two such sets every way may lead through sets that are far less probable than both. From sets of several sizes
 a path goes to the best of the sets that differ in one unit, as long as one is better, and to the likeliest node of
-log g each time. Where it ends is a proposal for walks (:mod:`pybayesridge.selection.recalled`), which keeps the
-posterior, whatever is proposed.
+log g each time; other paths stay at a node. Where it ends is a proposal for walks
+(:mod:`pybayesridge.selection.recalled`), which keeps the posterior, whatever is proposed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ MOST_FREE = 40
 PATHS = 10
 """How many."""
 
+NODES = 8
+"""Nodes of s2, where it is learned and v is given, at which there is a path: much noise and few columns may explain
+the response, or little noise and many, and nothing between."""
+
 STEPS = 60
 """Of a path, at most."""
 
@@ -49,11 +53,16 @@ def summits(problem: Problem, grid: Grid, most_columns: int) -> list[IntArray]:
     if not 0 < free.size <= MOST_FREE or not problem.yy > 0:
         return []
     next_to, rng = Neighbours(problem, grid), np.random.default_rng(0)
-    found: dict[bytes, IntArray] = {}
+    starts: list[tuple[IntArray, int | None]] = []
     for size in np.linspace(free.size, 1, PATHS).astype(int).tolist():
         start = rng.permutation(free)[:size]
         fits = np.cumsum(problem.units.sizes[start]) <= most_columns
-        units = _ascended(next_to, np.union1d(grid.always, start[fits]).astype(np.intp), most_columns)
+        starts.append((np.union1d(grid.always, start[fits]).astype(np.intp), None))
+    if grid.follows_noise:
+        starts += [(grid.always, node) for node in np.linspace(0, grid.log_g.size - 1, NODES).astype(int).tolist()]
+    found: dict[bytes, IntArray] = {}
+    for start, node in starts:
+        units = _ascended(next_to, start, most_columns, node)
         if units.size <= MOST_UNITS:
             found[units.tobytes()] = units
     return list(found.values())
@@ -79,12 +88,15 @@ def with_pairs(problem: Problem, grid: Grid, sets: Sequence[IntArray], most_colu
     return [*sets, *(found[i] for i in likeliest if beside[i] > LEAST_NEAR)]
 
 
-def _ascended(next_to: Neighbours, units: IntArray, room: int) -> IntArray:
-    """Where the path from a set ends, ascending."""
+def _ascended(next_to: Neighbours, units: IntArray, room: int, node: int | None = None) -> IntArray:
+    """Where the path from a set ends, ascending, at a node or at the likeliest of each set."""
     problem, grid = next_to.problem, next_to.grid
     for _ in range(STEPS):
-        part = spectrum(problem, problem.units.columns(units))
-        here = next_to.at(units, int(np.argmax(log_joint(problem, grid, part, units))))
+        if node is None:
+            part = spectrum(problem, problem.units.columns(units))
+            here = next_to.at(units, int(np.argmax(log_joint(problem, grid, part, units))))
+        else:
+            here = next_to.at(units, node)
         choices = [*next_to.births(here, problem.stacked(here.columns))]
         value = np.concatenate([each.log_joint for each in choices] + [next_to.deaths(here)])
         unit = np.concatenate([each.units for each in choices] + [units]).astype(np.intp)

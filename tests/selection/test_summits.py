@@ -48,6 +48,27 @@ def test_paths_end_where_no_unit_makes_a_set_better(labels, given):
             assert log_joint(problem, grid, part, other)[node] <= value + EXACT
 
 
+@pytest.mark.parametrize("given", GIVEN)
+def test_paths_at_a_node(given):
+    problem = make()
+    grid = grid_of(problem, given)
+    for node in (0, grid.log_g.size - 1):
+        units = _ascended(Neighbours(problem, grid), grid.always, 8, node)
+        values = []
+        for unit in [None, *grid.free]:
+            other = units if unit is None else np.setxor1d(units, [unit]).astype(np.intp)
+            values.append(log_joint(problem, grid, spectrum(problem, problem.units.columns(other)), other)[node])
+        assert max(values) <= values[0] + EXACT
+
+
+def test_much_noise_and_no_column_or_little_noise_and_two():
+    """With the variance of the slab given: no set alone is better than all that differ from it in one column."""
+    fit = make_sets(SEED, 557).fit(by_sampler=False)
+    found = summits(fit.exact_posterior.problem(), fit.exact_sets.grid, 7)
+    assert any(units.size == 0 for units in found)
+    assert any(units.tolist() == [0, 6] for units in found)
+
+
 @pytest.mark.parametrize("labels", [None, LABELS])
 @pytest.mark.parametrize("given", GIVEN)
 def test_sets_without_one_unit(labels, given):
