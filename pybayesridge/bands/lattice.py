@@ -137,10 +137,14 @@ class Lattice:
         out: FloatArray = np.minimum(changes, changes**3)
         return out
 
-    def fine(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def changed(self, change: FloatArray) -> Lattice:
+        """The lattice of a density whose logs at the points differ by so much, (M,)."""
+        return replace(self, log_density=self.log_density + change)
+
+    def fine(self, count: int = FINE) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Points (F, d) around those of the lattice that matter, their weights (F,), and the other function (F,).
 
-        Interpolated by splines in the log density.
+        Interpolated by splines in the log density; F is about `count`.
         """
         keep = np.flatnonzero(self.weight > NEGLIGIBLE)
         low = self.index.min(axis=0) - 3
@@ -148,7 +152,7 @@ class Lattice:
         log_density = _filled(self.index - low, self.log_density, shape, bend=True)
         other = _filled(self.index - low, self.other, shape, bend=False)
         d = len(shape)
-        within = 1 << int(np.ceil(np.log2(max(1, FINE // keep.size))))
+        within = 1 << int(np.ceil(np.log2(max(1, count // keep.size))))
         inside = scipy.stats.qmc.Sobol(d, scramble=False).random(within) + 0.5 / within
         # Each cell has them shifted by other numbers, so that no coordinate has steps.
         shift = scipy.stats.qmc.Sobol(d, seed=np.random.default_rng(SEED)).random(1 << int(keep.size).bit_length())

@@ -8,7 +8,7 @@ The proposals are mixtures of t distributions, each like all points before it; s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -175,8 +175,12 @@ class SampledPoints:
         of_means = (np.std(means, axis=0, ddof=1) / spread).max()
         return float(max(np.std(masses, ddof=1) * SCRAMBLES, of_means) / np.sqrt(SCRAMBLES))
 
-    def fine(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Points (F, d) without steps in any coordinate, their weights (F,), and the other function (F,).
+    def changed(self, change: FloatArray) -> SampledPoints:
+        """The points with weights for a density whose logs there differ by so much, (M,)."""
+        return replace(self, log_ratio=self.log_ratio + change)
+
+    def fine(self, count: int = FINE) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """About so many points (F, d) without steps in any coordinate, their weights (F,), and the other function (F,).
 
         Each point is spread out to a narrow normal distribution, and all are drawn together as much as keeps means
         and covariances (West 1993).
@@ -186,7 +190,7 @@ class SampledPoints:
         centred = self.points - mean
         covariance = (centred * weight[:, None]).T @ centred
         root = np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) * np.eye(d))
-        each = max(1, FINE // weight.size)
+        each = max(1, count // weight.size)
         normal = np.random.default_rng(SEED).standard_normal((weight.size * each, d))
         spread = np.repeat(mean + np.sqrt(1 - SMOOTH**2) * centred, each, axis=0) + SMOOTH * normal @ root.T
         return spread, np.repeat(weight / each, each), np.repeat(self.other, each)

@@ -51,7 +51,7 @@ class StudentFamily(Family):
     name: ClassVar[str] = "student-t"
     links: ClassVar[tuple[str, ...]] = ("identity",)
     takes: ClassVar[tuple[str, ...]] = ("df",)
-    lanes: ClassVar[tuple[str, ...]] = ("sites_with_scale",)
+    lanes: ClassVar[tuple[str, ...]] = ("sites_with_scale", "banded_sites_with_scale")
     shape: ClassVar[str] = "sigma"
     in_r: ClassVar[tuple[str, ...]] = ("noise_scale", "noise_scale_mean", "noise_df", "loo_means")
     statsmodels: ClassVar[str] = ""

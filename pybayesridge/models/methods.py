@@ -305,6 +305,17 @@ SITES = Lane(
 )
 """Ridges of responses that are not Gaussian, with one penalty."""
 
+BANDED_SITES = Lane(
+    name="banded_sites",
+    model="BayesRidge",
+    bands=True,
+    table=lambda: _of_registry(of_band_sites),
+    options=("tol", "maxiter"),
+    defaults={"tol": 2e-2, "maxiter": 200},
+    told=_sweeps,
+)
+"""Likewise with several bands."""
+
 KINDS: dict[str, Lane] = {
     "conjugate": Lane(
         name="conjugate",
@@ -331,14 +342,12 @@ KINDS: dict[str, Lane] = {
         defaults={"tol": 1e-3},
         told=_iterations,
     ),
-    "banded_sites": Lane(
-        name="banded_sites",
-        model="BayesRidge",
-        bands=True,
-        table=lambda: _of_registry(of_band_sites),
-        options=("tol", "maxiter"),
-        defaults={"tol": 2e-2, "maxiter": 200},
-        told=_sweeps,
+    "banded_sites": BANDED_SITES,
+    "banded_sites_with_scale": replace(
+        BANDED_SITES,
+        table=lambda: Methods(
+            methods=of_band_sites.INTEGRATED, default=of_band_sites.DEFAULT, elsewhere=of_band_sites.NOT_OF_SCALES
+        ),
     ),
     "sets": Lane(
         name="sets",

@@ -175,7 +175,8 @@ def intervals_of_bands(res: BandEstimates) -> Finding:
 
 def intervals_of_generalized_bands(res: Any) -> Finding:
     """The same of a ridge with bands of responses that are not Gaussian."""
-    return _intervals_of_bands(res, res.method_entry.intervals_by(res.solver), "the latent variance")
+    found = _intervals_of_bands(res, res.method_entry.intervals_by(res.solver), "the latent variance")
+    return note(found.code, " ".join([found.text, *res.model.distribution.on_shape()]))
 
 
 def _intervals_of_bands(res: Any, intervals: str, variance: str) -> Finding:

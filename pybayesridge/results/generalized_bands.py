@@ -31,9 +31,10 @@ from pybayesridge.sites.penalty import of_shape
 class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
     """Posterior of a ridge regression of responses that are not Gaussian with a penalty for each band of columns.
 
-    Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="binomial"`` or ``"poisson"`` of a model with ``bands``,
-    or of a formula with terms such as ``(1 | g)`` and ``s(x)``. All is as for one penalty, on the scale of the link,
-    but the penalty itself, in whose place there are the variances of the bands: :meth:`variance_components`.
+    Made by :meth:`pybayesridge.BayesRidge.fit` with a family such as ``"binomial"``, ``"poisson"`` or ``"student-t"``
+    of a model with ``bands``, or of a formula with terms such as ``(1 | g)`` and ``s(x)``. All is as for one penalty,
+    on the scale of the link, but the penalty itself, in whose place there are the variances of the bands:
+    :meth:`variance_components`.
 
     Parameters
     ----------
@@ -65,8 +66,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
     @property
     def hyperparameter_names(self) -> list[str]:  # type: ignore[override]
         """Rows of the table of hyperparameters."""
-        own = [] if self.sites_fit.shape is None else [self.model.distribution.shape]
-        return [*(f"sd[{name}]" for name in self.bands.names), *self.correlation_names, *own]
+        return [*(f"sd[{name}]" for name in self.bands.names), *self.correlation_names, *self._names_of_shape]
 
     def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
         """Posterior means, and quantiles at levels `at`, of the hyperparameters."""
@@ -197,10 +197,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         others = {f"tau2[{name}]": tau2[:, [k]] for k, name in enumerate(self.bands.names)}
         correlations = terms.correlations(factors)[which]
         others |= {name: correlations[:, [k]] for k, name in enumerate(self.correlation_names)}
-        if self.sites_fit.shape is not None:
-            log_shape = np.array([node.log_shape for node in self.posterior.nodes])
-            others[self.model.distribution.shape] = np.exp(log_shape)[which][:, None]
-        return ChainDraws(beta[..., None], None, others)
+        return ChainDraws(beta[..., None], None, others | self._shape_at(which))
 
     def diagnostics(self) -> pd.Series:
         """Numbers on the computation: nodes, the error of the quadrature over the variances, whether it converged.
@@ -235,5 +232,5 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         out, shape = self.written_bands(i, alpha), self.sites_fit.shape
         if shape is not None:
             values = of_shape(shape, np.array([0.5, alpha / 2, 1 - alpha / 2]))
-            out.append(Written.of_hyperparameters([self.model.distribution.shape], values, alpha))
+            out.append(Written.of_hyperparameters(list(self._names_of_shape), values, alpha))
         return out

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import FloatArray, RandomLike
+from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
 from pybayesridge.predictive.left_out import LeftOut
@@ -197,14 +197,22 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
         nodes = self.posterior.nodes
         tau2 = np.exp(np.array([node.log_t2 for node in nodes]) - self.log_unit)[which][:, None]
-        others = {"tau2": tau2}
-        if self.sites_fit.shape is not None:
-            own = [np.exp([node.log_shape for node in nodes]), np.array([node.form for node in nodes])]
-            names = self.sites_fit.shape.names(self.model.distribution.shape)
-            others |= {name: values[which][:, None] for name, values in zip(names, own, strict=False)}
+        others = {"tau2": tau2} | self._shape_at(which)
         if not self.method_entry.integrates:
             return ChainDraws(beta[..., None], None, others)
         return ChainDraws(beta[..., None], None, others, {"tau2": self._penalty.log_prior_at_nodes(tau2, which)})
+
+    def _shape_at(self, which: IntArray) -> dict[str, FloatArray]:
+        """Values of further parameters of the likelihood at some nodes (m,), each (m, 1)."""
+        nodes = self.posterior.nodes
+        own = [np.exp([node.log_shape for node in nodes]), np.array([node.form for node in nodes])]
+        return {name: values[which][:, None] for name, values in zip(self._names_of_shape, own, strict=False)}
+
+    @property
+    def _names_of_shape(self) -> tuple[str, ...]:
+        """Names of further parameters of the likelihood that are integrated out."""
+        shape = self.sites_fit.shape
+        return () if shape is None else shape.names(self.model.distribution.shape)
 
     def _settle(self) -> None:
         _ = self.rsquared, self.precision_loss, self.log_marginal, self.loo_log_score

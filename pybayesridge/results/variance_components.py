@@ -78,12 +78,12 @@ class VarianceComponents(LinearEstimates):
             ``share``, ``share_lower``, ``share_upper``: of its share ``w_k / (1 + w)`` in the variance of the
             response given the unpenalised columns, with ``w_k = tau_k^2 sum_j |x_j|^2 / n`` over its columns; for the
             levels of a factor it is the intraclass correlation. Of responses that are not Gaussian the share is that
-            of the latent variance, ``w_k / (c + w)`` with c the variance of the latent noise. ``prob_below_1pct``:
-            probability that this share is below 1 %. The interval of a standard deviation, which is positive, never
-            contains 0: the probability
-            tells whether a band matters. ``bound`` and ``share_bound``: values that the standard deviation and the
-            share do not exceed with probability ``1 - alpha``. Bands with correlated effects, ``(x | g)``, have the
-            share of the term as a whole, covariances included; rows ``cor(g, x|g)`` are their correlations. With
+            of the latent variance, ``w_k / (c + w)`` with c the variance of the latent noise, or the squared scale of
+            Student-t noise. ``prob_below_1pct``: probability that this share is below 1 %. The interval of a standard
+            deviation, which is positive, never contains 0: the probability tells whether a band matters. ``bound``
+            and ``share_bound``: values that the standard deviation and the share do not exceed with probability
+            ``1 - alpha``. Bands with correlated effects, ``(x | g)``, have the share of the term as a whole,
+            covariances included; rows ``cor(g, x|g)`` are their correlations. With
             methods that fix the penalties the intervals are conditional on them.
 
         Examples

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import scipy
+from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.covariance import Coordinates, Factors, factors_of_entries, lower_entries
-from pybayesridge.bands.lattice import Found, Lattice, Value, grown, root_at
+from pybayesridge.bands.lattice import FINE, Found, Lattice, Value, grown, root_at
 from pybayesridge.bands.mixed import EARLY, FINER, MOST_DIMENSIONS, STARTS, WINDOW, independent, without_nothing
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_problem import MixedProblem
@@ -33,7 +34,7 @@ from pybayesridge.sites.arrow_posterior import make_arrow_posterior
 from pybayesridge.sites.band_posterior import BandSitesPosterior, make_band_posterior
 from pybayesridge.sites.bands import BandSpace, from_problem
 from pybayesridge.sites.ep import expanded, expectation_propagation
-from pybayesridge.sites.fit import EXISTS, NEGLIGIBLE, SitesFit
+from pybayesridge.sites.fit import EXISTS, MOST_LOST, MOST_UNSURE, NEGLIGIBLE, SitesFit, node_by_ep, over_forms
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.integrate import SETTLED
 from pybayesridge.sites.laplace import laplace
@@ -74,7 +75,14 @@ RANK = 1e-9
 """Singular values that are smaller, relative to the largest, are 0."""
 
 MOST_NUMBERS = 1 << 25
-"""Most numbers of joint posteriors that are kept."""
+"""Most numbers of joint posteriors that are kept of each value of a further parameter, of all forms together."""
+
+BY_EP = 5e-3
+"""Weight of the least likely nodes together that stay by Laplace's approximation where EP starts from that: their
+means are off by some tenths of a standard deviation, and those of the fit by such a part of that."""
+
+MANY = 16
+"""Parts of the posterior of the variances above which each has fewer points between those of its lattice."""
 
 FIRST, FIRST_DROP = 0.7, 5.0
 """Spacing of a first lattice, and the fall of the log density within which its points are."""
@@ -199,8 +207,9 @@ class BandSitesFit(SitesFit):
             scaled = tuple(each / np.sqrt(c)[:, None, None] for each in self.factors)
             return MixedGrid.of(terms, scaled, self.weight, c, np.inf, unit)
         found, weights, variances = [], [], []
-        for part in self.parts:
-            points, weight, _ = part.lattice.fine()
+        parts = [part for part in self.parts if part.weight > NEGLIGIBLE]
+        for part in parts:
+            points, weight, _ = part.lattice.fine(FINE if len(parts) <= MANY else FINE // len(parts))
             c = np.full(weight.size, part.latent_variance)
             found.append(tuple(each / np.sqrt(part.latent_variance) for each in part.coordinates.factors(points)))
             weights.append(part.weight * weight)
@@ -220,6 +229,8 @@ class _Seen:
     solver : {"ep", "laplace"}
     maxiter : int
         Of the solver.
+    most : int
+        Most numbers of joint posteriors that are kept.
     places : (m, d) array
         The first of its rows are the places of what was found.
     found : list of Approximation
@@ -229,6 +240,7 @@ class _Seen:
     likelihood: Likelihood
     solver: str
     maxiter: int
+    most: int = MOST_NUMBERS
     places: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     found: list[Approximation] = field(default_factory=list)
     sweeps: int = 0
@@ -240,10 +252,18 @@ class _Seen:
             new = laplace(own, self.likelihood, 0.0, self._mode(place), tol=LAPLACE * SITE_TOL, maxiter=most)
         else:
             new = expectation_propagation(own, self.likelihood, 0.0, self._sites(place), tol=SITE_TOL, maxiter=most)
-        new = replace(new, log_shape=self.likelihood.log_shape)
-        self._remember(place)
-        self.found.append(new)
-        self.sweeps += new.n_iter
+        new = replace(new, log_shape=self.likelihood.log_shape, form=self.likelihood.form)
+        self._remember(place, new)
+        return new
+
+    def refined(self, node: Approximation, place: FloatArray, factors: Factors) -> Approximation | None:
+        """A node at a place by EP, from the sites nearby or else from its mode; None where neither settles."""
+        own, start = self.space.at(factors), self._sites(place)
+        new = node_by_ep(node, own, self.likelihood, self.maxiter, start)
+        if new is None and start is not None:
+            new = node_by_ep(node, own, self.likelihood, self.maxiter)
+        if new is not None:
+            self._remember(place, new)
         return new
 
     def renew(self, place: FloatArray) -> None:
@@ -260,7 +280,8 @@ class _Seen:
             sweeps=0,
         )
 
-    def _remember(self, place: FloatArray) -> None:
+    def _remember(self, place: FloatArray, new: Approximation) -> None:
+        self.sweeps += new.n_iter
         count = len(self.found)
         if count >= len(self.places):
             longer = np.empty((2 * count + 1, place.size))
@@ -268,6 +289,7 @@ class _Seen:
                 longer[:count] = self.places[:count]
             self.places = longer
         self.places[count] = place
+        self.found.append(new)
 
     def _mode(self, place: FloatArray) -> FloatArray | None:
         if not self.found:
@@ -352,12 +374,16 @@ def fit_integrated(
     FloatingPointError
         If rounding errors outweigh the prior.
     """
-    space = space_of(problem)
-    seen = _Seen(space, likelihood, solver, maxiter)
+    space, forms = space_of(problem), likelihood.forms()
+    first = "laplace" if likelihood.modes_first else solver
+    seen = _Seen(space, likelihood, first, maxiter, MOST_NUMBERS // len(forms))
     with one_pool(space.flops):
         power = 0.5 * space.k if flat_in == "latent" else 0.0
         if likelihood.unknown_shape is not None:
-            return _over_shapes(problem, seen, prior, power, tol)
+            found = [_over_shapes(problem, replace(seen, likelihood=form), prior, power, tol) for form in forms]
+            if first != solver:
+                found = _by_ep(space, found, maxiter)
+            return _over_forms(found)
         return _summed(problem, seen, _placed(problem, seen, prior, power), prior, power, tol)
 
 
@@ -513,7 +539,7 @@ def _summed(
     integral = place.integral(density, functions, tol)
     lattice, kept, error = integral.points, integral.kept, integral.error
     factors = coordinates.factors(lattice.points)
-    nodes = _kept(space, factors, [seen.found[int(i)] for i in kept[:, 0]])
+    nodes = _kept(space, factors, [seen.found[int(i)] for i in kept[:, 0]], seen.most)
     of_total = LogPrior(prior.a, prior.b, coordinates.log_unit, power)
     separated, fall = _fall(space, likelihood, factors, nodes, of_total)
     weight = lattice.weight
@@ -566,8 +592,21 @@ def _refined(density: Density, place: _Place, functions: Functions, tol: float) 
             return lattice, kept, error
 
 
-def _over_shapes(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float, tol: float) -> BandSitesFit:
-    """The mixture over values of the likelihood's further parameter, each with its own integral over the variances.
+@dataclass(frozen=True, slots=True)
+class _OfShapes:
+    """Fits given values of a further parameter of the likelihood, and the posterior of this.
+
+    An error of the whole that is larger than the `most` is too large, whatever the fits say of theirs.
+    """
+
+    likelihood: Likelihood
+    fits: list[BandSitesFit]
+    grid: ShapeGrid
+    most: float = np.inf
+
+
+def _over_shapes(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float, tol: float) -> _OfShapes:
+    """The integrals over the variances for values of the likelihood's further parameter.
 
     All have the same coordinates: only the unit of the prior differs.
     """
@@ -605,15 +644,135 @@ def _over_shapes(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: fl
         return fits[log_shape].log_evidence
 
     grid = integrate_shape(evidence, shapes, top, spacing)
-    fit = _mixed(likelihood, [fits[u] for u in grid.u.tolist()], grid)
     most = ACCEPTED * tol if isinstance(place, _SampledPlace) else np.inf
-    return replace(fit, converged=fit.converged and fit.error <= most)
+    return _OfShapes(likelihood, [fits[u] for u in grid.u.tolist()], grid, most)
 
 
-def _mixed(likelihood: Likelihood, fits: list[BandSitesFit], grid: ShapeGrid) -> BandSitesFit:
-    """Fits given values of the further parameter as one, with the weights of the grid."""
+def _by_ep(space: BandSpace | ArrowSpace, forms: list[_OfShapes], maxiter: int) -> list[_OfShapes]:
+    """Fits by Laplace's approximation of equally probable forms, with EP at the nodes that matter.
+
+    Weights change by the ratio of the two approximations of the evidence.
+    """
+    shares = _shares(forms)
+    weights = np.concatenate(
+        [
+            share * weight * fit.weight
+            for share, form in zip(shares, forms, strict=True)
+            for weight, fit in zip(form.grid.weight.tolist(), form.fits, strict=True)
+        ]
+    )
+    ascending = np.sort(weights)
+    least = float(ascending[np.searchsorted(np.cumsum(ascending), BY_EP)])
+    return [_form_by_ep(space, form, share, least, maxiter) for form, share in zip(forms, shares, strict=True)]
+
+
+def _form_by_ep(
+    space: BandSpace | ArrowSpace, form: _OfShapes, share: float, least: float, maxiter: int
+) -> _OfShapes:
+    """The fits of a form of some posterior probability, with EP at nodes of no less than the `least` weight."""
+    if form.fits[0].likelihood.signed_unit is None:
+        return form
+    fits, grid, seen = list(form.fits), form.grid, None
+    change, lost = np.full(len(fits), np.nan), 0.0
+    for s in np.argsort(-grid.weight).tolist():
+        fit, weight = fits[s], share * float(grid.weight[s])
+        if weight * fit.weight.max() < least:
+            continue
+        start = _Seen(space, fit.likelihood, "ep", maxiter) if seen is None else seen.of_shape(float(grid.u[s]))
+        fits[s], change[s], failed = _fit_by_ep(start, fit, least / weight)
+        seen, lost = start if seen is None else seen, lost + weight * failed
+    known = np.isfinite(change)
+    if not known.any():
+        return form
+    # Where EP was not tried the two are taken to differ as they do elsewhere.
+    change = np.where(known, change, _mean_change(change[known], grid.weight[known]))
+    total = float(logsumexp(change, b=grid.weight))
+    grid = replace(
+        grid,
+        log_density=grid.log_density + change,
+        weight=grid.weight * np.exp(change - total),
+        log_integral=grid.log_integral + total,
+        converged=grid.converged and lost <= MOST_LOST,
+    )
+    return replace(form, fits=fits, grid=grid)
+
+
+def _fit_by_ep(seen: _Seen, fit: BandSitesFit, least: float) -> tuple[BandSitesFit, float, float]:
+    """A fit given the further parameter, the log of the ratio of its evidence, and the weight of nodes that failed.
+
+    EP is at the nodes of no less than the `least` weight.
+    """
+    (part,) = fit.parts
+    nodes, points = [node for node in fit.nodes if isinstance(node, Approximation)], part.lattice.points
+    change = np.full(fit.weight.size, np.nan)
+    lost, before = 0.0, seen.sweeps
+    for i in np.argsort(-fit.weight).tolist():
+        if fit.weight[i] < least:
+            break
+        node, own = nodes[i], tuple(each[i] for each in fit.factors)
+        found = seen.refined(node, points[i], own)
+        if found is None:
+            lost += float(fit.weight[i])
+            continue
+        change[i], nodes[i] = found.log_evidence - node.log_evidence, found
+    known = np.isfinite(change)
+    if not known.any():
+        return fit, 0.0, lost
+    change = np.where(known, change, _mean_change(change[known], fit.weight[known]))
+    total = float(logsumexp(change, b=fit.weight))
+    weight = fit.weight * np.exp(change - total)
+    totals = seen.space.terms.totals(fit.factors).sum(axis=-1)
+    changed = replace(
+        fit,
+        nodes=_kept(seen.space, fit.factors, nodes, seen.most),
+        weight=weight,
+        log_t2=float(weight @ np.log(np.maximum(totals, 1e-300))),
+        log_evidence=fit.log_evidence + total,
+        n_iter=fit.n_iter + seen.sweeps - before,
+        parts=(replace(part, lattice=part.lattice.changed(change)),),
+    )
+    return changed, total, lost
+
+
+def _mean_change(change: FloatArray, weight: FloatArray) -> float:
+    """The log of the mean of ratios with weights."""
+    return float(logsumexp(change, b=weight / weight.sum()))
+
+
+def _shares(forms: list[_OfShapes]) -> list[float]:
+    """Posterior probabilities of equally probable forms."""
+    evidence = np.array([form.grid.log_integral for form in forms])
+    out: list[float] = np.exp(evidence - logsumexp(evidence)).tolist()
+    return out
+
+
+def _over_forms(forms: list[_OfShapes]) -> BandSitesFit:
+    """Fits of equally probable forms of the likelihood as one, with weights by their evidence."""
+    shares = _shares(forms)
+    fits = [_mixed(form, share) for form, share in zip(forms, shares, strict=True)]
+    if len(fits) == 1:
+        return fits[0]
+    parts = tuple(
+        replace(part, weight=share * part.weight)
+        for fit, share in zip(fits, shares, strict=True)
+        for part in fit.parts
+    )
+    factors = tuple(np.concatenate(each) for each in zip(*(fit.factors for fit in fits), strict=True))
+    found = over_forms(fits)
+    assert isinstance(found, BandSitesFit)
+    return replace(found, factors=factors, parts=parts)
+
+
+def _mixed(found: _OfShapes, of_all: float = 1.0) -> BandSitesFit:
+    """Fits given values of the further parameter as one, with the weights of the grid.
+
+    The least likely nodes are left out by their part `of_all` forms.
+    """
+    likelihood, fits, grid = found.likelihood, found.fits, found.grid
     share = grid.weight.tolist()
-    fits = [_without_little(fit, LITTLE / max(weight, LITTLE)) for fit, weight in zip(fits, share, strict=True)]
+    fits = [
+        _without_little(fit, LITTLE / max(of_all * weight, LITTLE)) for fit, weight in zip(fits, share, strict=True)
+    ]
     likely = [fit for fit, weight in zip(fits, share, strict=True) if weight > NEGLIGIBLE]
     parts = tuple(
         replace(part, weight=weight * part.weight)
@@ -621,6 +780,7 @@ def _mixed(likelihood: Likelihood, fits: list[BandSitesFit], grid: ShapeGrid) ->
         for part in fit.parts
     )
     counts = [len(fit.nodes) for fit in fits]
+    error, unsure = grid.weight @ [(fit.error, float(not fit.converged)) for fit in fits]
     return replace(
         fits[int(np.argmax(grid.weight))],
         likelihood=likelihood.of_shape(grid.mean),
@@ -628,10 +788,10 @@ def _mixed(likelihood: Likelihood, fits: list[BandSitesFit], grid: ShapeGrid) ->
         weight=np.concatenate([w * fit.weight for w, fit in zip(share, fits, strict=True)]),
         log_t2=float(grid.weight @ [fit.log_t2 for fit in fits]),
         log_evidence=grid.log_integral,
-        error=float(grid.weight @ [fit.error for fit in fits]) + grid.error,
+        error=float(error) + grid.error,
         fall=min(fit.fall for fit in likely),
         separated=any(fit.separated for fit in likely),
-        converged=grid.converged and all(fit.converged for fit in likely),
+        converged=bool(grid.converged and unsure <= MOST_UNSURE and error <= found.most),
         n_iter=sum(fit.n_iter for fit in fits),
         shape=replace(grid, which=np.repeat(np.arange(len(fits)), counts)),
         factors=tuple(np.concatenate(each) for each in zip(*(fit.factors for fit in fits), strict=True)),
@@ -651,10 +811,12 @@ def _without_little(fit: BandSitesFit, most: float) -> BandSitesFit:
     )
 
 
-def _kept(space: BandSpace | ArrowSpace, factors: Factors, found: list[Approximation]) -> tuple[Approximation, ...]:
+def _kept(
+    space: BandSpace | ArrowSpace, factors: Factors, found: list[Approximation], most: int
+) -> tuple[Approximation, ...]:
     """The nodes without what others start from, with their joint posteriors where these take little memory."""
     nodes = [replace(node, start=None, center=None) for node in found]
-    if len(nodes) * space.numbers > MOST_NUMBERS:
+    if len(nodes) * space.numbers > most:
         return tuple(nodes)
     at = [space.at(tuple(each[i] for each in factors)) for i in range(len(nodes))]
     return tuple(replace(node, joint=node.gaussian(own)) for node, own in zip(nodes, at, strict=True))
@@ -681,7 +843,7 @@ def fit_given(
 
         top, spacing = top_of(lambda u: evidence(u) + shapes(u), likelihood.first_shape(), shapes)
         grid = integrate_shape(evidence, shapes, top, spacing)
-        return _mixed(likelihood, [fits[u] for u in grid.u.tolist()], grid)
+        return _mixed(_OfShapes(likelihood, [fits[u] for u in grid.u.tolist()], grid))
 
 
 def fit_mode(problem: MixedProblem, likelihood: Likelihood, solver: str, maxiter: int) -> BandSitesFit:

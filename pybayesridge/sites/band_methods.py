@@ -116,7 +116,7 @@ def _given(
     return fit_given(problem, likelihood, options.solver, options.log_variance, options.maxiter)
 
 
-INTEGRATED = (
+AVERAGED = (
     "The variances of all bands are integrated out: every number is averaged over their posterior, and intervals "
     "account for uncertainty in the variances. Given these the posterior of the coefficients is approximated by "
 )
@@ -130,7 +130,7 @@ METHODS: dict[str, BandSitesMethod] = {
             solver="ep",
             help="expectation propagation, the penalties integrated out",
             intervals="Intervals are by expectation propagation; the variances of all bands are integrated out.",
-            treatment=f"{INTEGRATED}expectation propagation.",
+            treatment=f"{AVERAGED}expectation propagation.",
             uses_prior=True,
             integrates=True,
         ),
@@ -140,7 +140,7 @@ METHODS: dict[str, BandSitesMethod] = {
             solver="laplace",
             help="Laplace's approximation, the penalties integrated out",
             intervals="Intervals are by Laplace's approximation; the variances of all bands are integrated out.",
-            treatment=f"{INTEGRATED}Laplace's method.",
+            treatment=f"{AVERAGED}Laplace's method.",
             uses_prior=True,
             integrates=True,
         ),
@@ -179,3 +179,17 @@ NOT_HERE = {
     },
 }
 """Methods that only a single penalty or the Gaussian family has, and what to use."""
+
+INTEGRATED = {name: method for name, method in METHODS.items() if method.integrates}
+"""Those that integrate over the variances: the methods of responses with noise of an unknown scale."""
+
+NOT_OF_SCALES = {
+    "exact": NOT_HERE["exact"],
+    **{
+        name: f"method={name!r} is not available with family='student-t', whose penalties are relative to the "
+        "unknown scale of the noise: use 'ep' or 'laplace', which integrate both out"
+        for name in (*METHODS, *NOT_HERE)
+        if name not in (*INTEGRATED, "exact")
+    },
+}
+"""Methods that these do not have, and what to use."""

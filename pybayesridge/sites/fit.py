@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from pybayesridge.linalg.blas import one_pool
 from pybayesridge.posterior.quantiles import Common
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation, Node
-from pybayesridge.sites.coordinates import Coordinates
+from pybayesridge.sites.coordinates import Coordinates, Space
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.integrate import PenaltyQuadrature, Plan, find_ends, integrate, planned
@@ -276,7 +276,7 @@ def fit(
             tol = max(options.tol, OF_MIXED) if find is integrated and space.rank else None
             fits = [_over_shapes(form, given, found, tol) for form in likelihood.forms()]
             refines = likelihood.modes_first and options.solver == "ep"
-            return _over_forms(_by_ep(fits, options.maxiter) if refines else fits)
+            return over_forms(_by_ep(fits, options.maxiter) if refines else fits)
         except FloatingPointError as error:
             raise ValueError(
                 "what some rows say outweighs the others by more than double precision resolves: look for rows with "
@@ -381,12 +381,14 @@ def _refined(fit: SitesFit, share: float, maxiter: int) -> SitesFit:
         return fit
     nodes, change, lost = list(fit.nodes), np.zeros(len(fit.nodes)), 0.0
     for i in np.flatnonzero(share * fit.weight > REFINED).tolist():
-        found = _node_by_ep(fit, i, maxiter)
+        node = nodes[i]
+        assert isinstance(node, Approximation)
+        found = node_by_ep(node, fit.space, fit.likelihood.of_node(node), maxiter)
         if found is None:
             lost += float(fit.weight[i])
             continue
-        change[i] = found.log_evidence - nodes[i].log_evidence
-        nodes[i] = found
+        change[i] = found.log_evidence - node.log_evidence
+        nodes[i] = replace(found, start=None)
     total = float(logsumexp(change, b=fit.weight))
     weight = fit.weight * np.exp(change - total)
     of_shape = np.bincount(fit.shape.which, weights=weight).astype(np.float64)
@@ -408,22 +410,21 @@ def _refined(fit: SitesFit, share: float, maxiter: int) -> SitesFit:
     )
 
 
-def _node_by_ep(fit: SitesFit, i: int, maxiter: int) -> Approximation | None:
-    """The node by EP, from its mode; None where that does not settle."""
-    node = fit.nodes[i]
-    assert isinstance(node, Approximation)
-    raised = np.maximum(node.sites.precision, 0.0)
-    start = Sites(raised, node.sites.shift + (raised - node.sites.precision) * node.mean)
-    rows = fit.likelihood.of_node(node)
+def node_by_ep(
+    node: Approximation, space: Space, likelihood: Likelihood, maxiter: int, start: Sites | None = None
+) -> Approximation | None:
+    """A node by EP, from its mode or from other sites; None where that does not settle."""
+    if start is None:
+        raised = np.maximum(node.sites.precision, 0.0)
+        start = Sites(raised, node.sites.shift + (raised - node.sites.precision) * node.mean)
     try:
-        found = expectation_propagation(fit.space, rows, node.log_t2, start, tol=SITE_TOL_OF_MIXED, maxiter=maxiter)
+        found = expectation_propagation(space, likelihood, node.log_t2, start, tol=SITE_TOL_OF_MIXED, maxiter=maxiter)
     except FloatingPointError:
         return None
-    whole = replace(found, log_shape=node.log_shape, form=node.form, start=None)
-    return whole if found.converged else None
+    return replace(found, log_shape=node.log_shape, form=node.form) if found.converged else None
 
 
-def _over_forms(fits: list[SitesFit]) -> SitesFit:
+def over_forms(fits: Sequence[SitesFit]) -> SitesFit:
     """Fits of equally probable forms of the likelihood as one, with weights by their evidence."""
     if len(fits) == 1:
         return fits[0]
