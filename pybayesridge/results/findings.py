@@ -52,7 +52,14 @@ FEW_EVENTS = 10
 """Fewer events, or non-events, are called few."""
 
 LAPLACE = 0.1
-"""Effective coefficients for each event up to which Laplace's approximation passes without a remark."""
+"""Effective coefficients for each event, or for each row with Student-t noise, up to which Laplace's approximation
+passes without a remark, or for the latter with a mild one."""
+
+NARROW = "Laplace's method makes standard deviations a few per cent too small with few rows: see fit('ep')."
+TAILS = (
+    "Laplace's method is inaccurate with few rows for each coefficient and heavy tails: means may be off by some "
+    "tenths of a standard deviation, and standard deviations a tenth or more too small: see fit('ep')."
+)
 
 IN_MEMORY = "Fit with the columns in memory, BayesRidge(endog, X)."
 
@@ -282,8 +289,8 @@ def on_reading_generalized(res: GeneralizedEstimates) -> list[Finding]:
     out = on_separation(res)
     out += rare_events(res)
     if res.solver == "laplace" and not res.model.distribution.has_events:
-        text = "Laplace's method makes standard deviations a few per cent too small with few rows: see fit('ep')."
-        return [*out, note("laplace", text), *on_data(res)]
+        few = res.df_model + res.model.k_constant > LAPLACE * res.nobs
+        return [*out, note("laplace", TAILS if few else NARROW), *on_data(res)]
     if res.solver == "laplace" and res.df_model + res.model.k_constant > LAPLACE * _rarest(res):
         text = (
             "Laplace's approximation is inaccurate with few events for each coefficient: compare with method='ep' "

@@ -164,6 +164,20 @@ def test_few_rows_and_heavy_tails():
     np.testing.assert_allclose(res.bse.to_numpy()[1:], sd, rtol=OF_SDS_DRAWN)
 
 
+@pytest.mark.parametrize(
+    ("rows", "note"), [(30, "means may be off by some tenths"), (400, "a few per cent too small")]
+)
+def test_laplace_says_how_far_off_it_may_be(rows, note):
+    rng = np.random.default_rng(301)
+    x = rng.standard_normal((rows, 12))
+    y = x @ rng.standard_normal(12) + rng.standard_t(3.0, rows)
+    fast, res = (BayesRidge(y, x, family="student-t", df=2).fit(method) for method in ("laplace", "ep"))
+    off, ratio = float(np.abs((fast.params - res.params) / res.bse).max()), float((fast.bse / res.bse).min())
+    assert (0.1 < off < 0.5 and 0.75 < ratio < 0.95) if rows == 30 else (off < 0.1 and ratio > 0.95)
+    assert note in " ".join(str(fast.summary()).split())
+    assert "Laplace" not in str(res.summary())
+
+
 def test_degrees_of_freedom_are_averaged_over():
     x, y = problem(30, 2)
     res = BayesRidge(y, x, family="student-t").fit("laplace")
