@@ -180,7 +180,7 @@ class SampledPoints:
         return replace(self, log_ratio=self.log_ratio + change)
 
     def fine(self, count: int = FINE) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """About so many points (F, d) without steps in any coordinate, their weights (F,), and the other function (F,).
+        """About `count` points (F, d) without steps in any coordinate, weights (F,), and the other function (F,).
 
         Each point is spread out to a narrow normal distribution, and all are drawn together as much as keeps means
         and covariances (West 1993).
