@@ -17,6 +17,7 @@ from scipy.stats import t as student
 
 from pybayesridge import BayesRidge, SpikeSlab, compare_loo, fit_imputed, load
 from pybayesridge.bands import fit as independent
+from pybayesridge.bands import lattice as lattices
 from pybayesridge.bands import mixed
 from pybayesridge.bands.covariance import Coordinates, correlation_root
 from pybayesridge.bands.lattice import Value, grown
@@ -623,8 +624,8 @@ def test_several_variances_near_zero_are_refined_along_their_axes(monkeypatch):
     frame = pd.DataFrame({"x": rng.normal(size=60), "g": rng.integers(6, size=60), "h": rng.integers(5, size=60)})
     frame["y"] = frame["x"] + rng.normal(size=60)
     steps = []
-    known = mixed.grown
-    monkeypatch.setattr(mixed, "grown", lambda *args: steps.append(np.diag(args[2])) or known(*args))
+    known = lattices.grown
+    monkeypatch.setattr(lattices, "grown", lambda *args: steps.append(np.diag(args[2])) or known(*args))
     res = BayesRidge.from_formula("y ~ x + (x | g)", frame, unpenalized="fixed").fit()
     ratio = steps[-1] / steps[0]
     assert ratio.max() / ratio.min() > 1.2

@@ -1,11 +1,14 @@
-"""Functions at the nodes of an integral, computed at some of them."""
+"""Functions at the nodes of an integral, computed at some of them; lattices, refined until they are fine enough."""
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
 from pybayesridge.bands.interpolation import ACCEPTED, filled
-from pybayesridge.bands.lattice import Value, grown
-from pybayesridge.bands.mixed import finer
+from pybayesridge.bands.lattice import Refinement, Value, foretold_step, grown, refined
+
+TOL = 1e-3
+"""Error at which lattices are fine enough."""
 
 
 def nodes(seed=0, count=600):
@@ -47,10 +50,10 @@ def test_polynomials_of_a_higher_degree_are_tried_before_all_nodes_are_computed(
 
 def test_distances_that_are_likely_to_do_are_gone_to_at_once():
     ladder = np.array([1.3, 1.14, 1.0, 0.84, 0.7])
-    assert finer(ladder, 0, 2e-3, 1e-3) == 1
-    assert finer(ladder, 0, 9e-3, 1e-3) == 2
-    assert finer(ladder, 1, 1.1e-3, 1e-3) == 3
-    assert finer(ladder, 0, np.inf, 1e-3) == finer(ladder, 3, 0.1, 1e-3) == 4
+    assert foretold_step(ladder, 0, 2e-3, 1e-3) == 1
+    assert foretold_step(ladder, 0, 9e-3, 1e-3) == 2
+    assert foretold_step(ladder, 1, 1.1e-3, 1e-3) == 3
+    assert foretold_step(ladder, 0, np.inf, 1e-3) == foretold_step(ladder, 3, 0.1, 1e-3) == 4
 
 
 def test_functions_that_are_no_polynomials_are_computed_everywhere():
@@ -81,3 +84,42 @@ def test_points_that_lines_foretell_to_be_low_are_not_looked_at():
     assert {tuple(each) for each in again.index} == {tuple(each) for each in every.index}
     assert again.looked_at == len(found)
     assert again.log_integral == pytest.approx(every.log_integral, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        Refinement((1.1, 0.8, 0.57, 0.4, 0.28, 0.2), early=False, alike=1),
+        Refinement((1.3, 1.0, 0.7, 0.5, 0.35, 0.28, 0.2)),
+        Refinement((1.3, 1.14, 1.0, 0.84, 0.7, 0.5, 0.35), step=foretold_step, spare=2.0),
+    ],
+)
+def test_the_rough_axis_of_a_lattice_is_refined(how):
+    """A normal density of the first coordinate and an exponential tail of the second."""
+    calls = []
+
+    def density(x):
+        calls.append(x)
+        return Value(-0.5 * x[0] ** 2 + 0.5 * x[1] - np.exp(x[1]), 0.0, 0.0, x)
+
+    root = np.diag([1.0, 2.0])
+    lattice, kept, error, count = refined(density, np.zeros(2), root, lambda points, kept: kept, TOL, how)
+    assert count == len(calls)
+    assert lattice.complete
+    assert error <= TOL
+    np.testing.assert_array_equal(kept, lattice.points)
+    exact = 0.5 * np.log(2 * np.pi) + gammaln(0.5)
+    assert lattice.log_integral == pytest.approx(exact, abs=TOL)
+    steps = np.diag(lattice.root) / np.diag(root)
+    assert steps[1] < steps[0]
+
+
+def test_a_ladder_that_ends_too_early_gives_the_error():
+    def density(x):
+        return Value(float(0.5 * x[0] - np.exp(x[0])), 0.0, 0.0, x)
+
+    lattice, _, error, _ = refined(
+        density, np.zeros(1), 3 * np.eye(1), lambda points, kept: kept, TOL, Refinement((1.3, 1.2))
+    )
+    assert lattice.root[0, 0] == pytest.approx(3.6)
+    assert error > TOL

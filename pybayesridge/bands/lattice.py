@@ -2,7 +2,8 @@
 
 The trapezoidal rule on the whole space converges geometrically as the lattice becomes finer. Points are those near
 the mode and their neighbours, as far as the density matters. Half of the points, like the black fields of a
-chessboard, are a coarser lattice of the same kind: the difference of the halves tells the error.
+chessboard, are a coarser lattice of the same kind: the difference of the halves tells the error, and lattices are
+refined until it is small.
 """
 
 from __future__ import annotations
@@ -40,6 +41,15 @@ SEED = 20
 
 STEEP, FLAT = 1e6, 0.3
 """Bounds of the curvature of the log density that lattices are made for."""
+
+FINER = (0.28, 0.2)
+"""The last distances of the points that are tried, in posterior standard deviations."""
+
+EARLY = 5.0
+"""Fall of the log density within which the middle of a lattice is."""
+
+FALL = 1.5
+"""Logs of errors grow as about this power of 1 / distance: 1 for exponential tails, 2 for Gaussian ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,3 +306,93 @@ def _promising(
         if not _matters(foretold, top, tail, drop):
             return False
     return True
+
+
+def next_step(ladder: FloatArray, at: int, error: float, tol: float) -> int:
+    """The position on a ladder of the next distance."""
+    return at + 1
+
+
+def foretold_step(ladder: FloatArray, at: int, error: float, tol: float) -> int:
+    """The position of the next distance at which an error is foretold to be small enough, from that at another.
+
+    Where that has been wrong before it is at least two further.
+    """
+    foretold = min(error, 0.5) ** ((ladder[at] / ladder[at + 1 :]) ** FALL)
+    return min(at + max(1 + int((foretold > tol).sum()), 1 + (at > 0)), ladder.size - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """How a lattice is refined until it is fine enough.
+
+    Attributes
+    ----------
+    ladder : tuple of float
+        Distances of the points that are tried, the largest first, in posterior standard deviations.
+    drop : float
+        Fall of the log density within which the points are.
+    early : bool
+        Whether the middle of the lattice, within a fall of :data:`EARLY`, tells at first how far apart the points may
+        be along each axis.
+    alike : int
+        Position on the ladder up to which all axes are refined alike; from there on those whose halves differ.
+    step : callable
+        The next position of an axis, from the ladder, its position, its error and the tolerance: :func:`next_step` or
+        another function with its arguments. Beyond the end of the ladder is its end.
+    spare : float
+        See :func:`grown`.
+    along_axes : float
+        Errors of means relative to what halves along the axes tell.
+    """
+
+    ladder: tuple[float, ...]
+    drop: float = DROP
+    early: bool = True
+    alike: int = 0
+    step: Callable[[FloatArray, int, float, float], int] = next_step
+    spare: float = np.inf
+    along_axes: float = 1.0
+
+
+def refined(
+    density: Callable[[FloatArray], Value],
+    origin: FloatArray,
+    root: FloatArray,
+    functions: Callable[[Lattice, FloatArray], FloatArray],
+    tol: float,
+    how: Refinement,
+) -> tuple[Lattice, FloatArray, float, int]:
+    """A lattice that is fine enough, what is kept at its points, its error, and how often the density was computed.
+
+    Parameters
+    ----------
+    density, origin, root
+        See :func:`grown`; here the root is that of the posterior covariance, about.
+    functions : callable
+        From a lattice and what is kept at its points (M, …) to functions (M, J) whose means are to be accurate.
+    tol : float
+        Of :meth:`Lattice.error` and, for each axis, of :meth:`Lattice.errors_along_axes`.
+    how : Refinement
+    """
+    ladder = np.array(how.ladder)
+    last, at, early, count, found = ladder.size - 1, np.zeros(origin.size, dtype=np.intp), how.early, 0, Found()
+    while True:  # at each turn some axes take a finer step of the ladder, or it is the whole lattice after its middle
+        drop = EARLY if early else how.drop
+        lattice, kept = grown(density, origin, root * ladder[at], drop, how.spare, found)
+        values = functions(lattice, kept)
+        along = how.along_axes * lattice.errors_along_axes(values)
+        # The edge of the middle is no error of its axes.
+        error = float(along.max()) if early else max(lattice.error(values), float(along.max()))
+        rough = along > tol
+        if at.max() < how.alike or not rough.any():
+            rough[:] = True
+        rough &= at < last
+        if error > tol and rough.any() and lattice.complete:
+            for axis in np.flatnonzero(rough).tolist():
+                at[axis] = min(how.step(ladder, int(at[axis]), float(along[axis]), tol), last)
+            count, found = count + len(found), Found()
+        elif early:
+            early = False
+        else:
+            return lattice, kept, error, count + len(found)

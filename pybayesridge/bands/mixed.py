@@ -10,15 +10,15 @@ import scipy
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.bands.covariance import Coordinates, Factors, Terms, factors_of_entries, lower_entries
-from pybayesridge.bands.eliminated import EliminatedSolved
+from pybayesridge.bands.eliminated import Eliminated, EliminatedSolved
 from pybayesridge.bands.fit import log_prior_of_total, power_of_total
-from pybayesridge.bands.lattice import Found, Lattice, Value, grown, root_at
+from pybayesridge.bands.lattice import FINER, Lattice, Refinement, Value, foretold_step, refined, root_at
 from pybayesridge.bands.mixed_components import MixedGrid, of_lattice
 from pybayesridge.bands.mixed_posterior import MixedPosterior, Nodes
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.mixed_sampled import ACCEPTED, FIRST_POINTS, SampledPoints, Scores, first_proposal, sampled
 from pybayesridge.bands.posterior import BandDraws
-from pybayesridge.bands.system import Solved, answer
+from pybayesridge.bands.system import Solved, System, answer
 from pybayesridge.ridge.density import log_marginal
 from pybayesridge.ridge.explained import LEAST, number_of_draws
 from pybayesridge.ridge.fit import Parameterization
@@ -37,14 +37,11 @@ MOST_COLUMNS = 4_000
 STEPS = (1.1, 0.8, 0.57, 0.4)
 """Distances of the points of the lattices that are tried, in posterior standard deviations."""
 
-FAR_STEPS, EARLY = (1.3, 1.14, 1.0, 0.84, 0.7, 0.5, 0.35), 5.0
-"""Distances where each point takes long, and the fall of the log density within which these are found out."""
+FAR_STEPS = (1.3, 1.14, 1.0, 0.84, 0.7, 0.5, 0.35)
+"""Likewise where each point takes long."""
 
-FINER, FEW = (0.28, 0.2), 2
-"""Further ones, along all axes for up to so many variances: near zero densities are less like Gaussians."""
-
-FALL = 1.5
-"""Logs of errors grow as about this power of 1 / distance: 1 for exponential tails, 2 for Gaussian ones."""
+FEW = 2
+"""For up to so many variances also the finest distances are along all axes alike."""
 
 WINDOW = 0.8
 """Standard deviations of windows, in those of the posterior."""
@@ -310,7 +307,10 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
         count += FIRST_POINTS + len(drawn.points)
         error = lattice.error(_functions(problem, places, lattice, mean))
     else:
-        lattice, mean, error, looked_at = _refined(problem, coordinates, density, origin, root, tol)
+        how = _refinement(problem.system, origin.size)
+        lattice, mean, error, looked_at = refined(
+            density, origin, root, lambda points, mean: _functions(problem, places, points, mean), tol, how
+        )
         count += looked_at
     rss = np.exp(lattice.other)
     scale2 = likelihood.scale2(rss[:, None])[:, 0]
@@ -318,54 +318,19 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
     return _Found(places, lattice, nodes, error, tol, count)
 
 
-def _refined(
-    problem: MixedProblem,
-    places: Coordinates,
-    density: Callable[[FloatArray], Value],
-    origin: FloatArray,
-    root: FloatArray,
-    tol: float,
-) -> tuple[Lattice, FloatArray, float, int]:
-    """A lattice that is fine enough, the means at its points, its error, and how often the density was computed.
+def _refinement(system: System | Eliminated, dimension: int) -> Refinement:
+    """How the lattice over so many variances and correlations is refined.
 
-    All axes are refined alike at first, then, in more than :data:`FEW` dimensions, those whose halves differ. Where
-    each point takes long only those are from the start, and the middle of the lattice tells which.
+    Where each point takes long, axes are refined one by one from the start, by steps that are likely to do at once.
     """
-    system = problem.system
-    costly = bool(np.isfinite(system.spare))
-    ladder = np.array((FAR_STEPS if costly else STEPS) + FINER)
-    at, count, early, found = np.zeros(origin.size, dtype=np.intp), 0, costly, Found()
-    while True:  # at each turn an axis takes a finer step of the ladder, or it is the whole lattice after its middle
-        drop = EARLY if early else system.drop
-        lattice, mean = grown(density, origin, root * ladder[at], drop, system.spare, found)
-        functions = _functions(problem, places, lattice, mean)
-        along = ALONG_AXES * lattice.errors_along_axes(functions)
-        # The edge of the middle is no error of its axes.
-        error = float(along.max()) if early else max(lattice.error(functions), float(along.max()))
-        rough = along > tol
-        alike = not costly and (origin.size <= FEW or at.max() < len(STEPS) - 1)
-        if alike or not rough.any():
-            rough[:] = True
-        rough &= at < ladder.size - 1
-        if error > tol and rough.any() and lattice.complete:
-            # Where each point takes long, distances that are likely to do are gone to at once.
-            next_one = [finer(ladder, now, own, tol) for now, own in zip(at.tolist(), along.tolist(), strict=True)]
-            at = np.where(rough, np.array(next_one) if costly else at + 1, at)
-            count, found = count + len(found), Found()
-        elif early:
-            early = False
-        else:
-            return lattice, mean, error, count + len(found)
-
-
-def finer(ladder: FloatArray, at: int, error: float, tol: float) -> int:
-    """The position of the next distance at which an error is foretold to be small enough, from that at another.
-
-    Where that has been wrong before it is at least two further.
-    """
-    foretold = min(error, 0.5) ** ((ladder[at] / ladder[at + 1 :]) ** FALL)
-    steps = max(1 + int((foretold > tol).sum()), 1 + (at > 0))
-    return min(at + steps, ladder.size - 1)
+    if np.isfinite(system.spare):
+        return Refinement(
+            FAR_STEPS + FINER, system.drop, step=foretold_step, spare=system.spare, along_axes=ALONG_AXES
+        )
+    ladder = STEPS + FINER
+    # Near zero densities are less like Gaussians; in more dimensions short distances along all axes cost much.
+    alike = len(ladder if dimension <= FEW else STEPS) - 1
+    return Refinement(ladder, system.drop, early=False, alike=alike, along_axes=ALONG_AXES)
 
 
 def _place(
@@ -472,16 +437,36 @@ def _jacobian(function: Callable[[FloatArray], FloatArray], x: FloatArray, step:
 def _functions(
     problem: MixedProblem, coordinates: Coordinates | Scores, lattice: Lattice | SampledPoints, mean: FloatArray
 ) -> FloatArray:
-    """Functions whose means are to be accurate: roots of shares, correlations, log R, largest coefficients."""
-    terms = coordinates.terms
+    """Functions whose means are to be accurate: those of :func:`watched`, and log R."""
     factors = coordinates.factors(lattice.points)
+    own = watched(coordinates.terms, factors, lattice.weight, mean, problem.system.diagonal)
+    return np.column_stack([own, lattice.other])
+
+
+def watched(
+    terms: Terms, factors: Factors, weight: FloatArray, mean: FloatArray, unit: FloatArray, noise: float = 1.0
+) -> FloatArray:
+    """Functions (M, J) whose means tell the error: roots of shares, correlations, largest coefficients.
+
+    Parameters
+    ----------
+    terms : Terms
+    factors : tuple of (M, q, q) arrays
+        At its nodes.
+    weight : (M,) array
+    mean : (M, p) array
+        Of the coefficients.
+    unit : (p,) array
+        Mean squares of fitted values for coefficients of 1, about: those that depend most on the variances, in these
+        units, are taken.
+    noise : float
+        Its variance.
+    """
     own = terms.variances(factors) * terms.size
-    shares = np.sqrt(own / (1 + terms.totals(factors).sum(axis=1, keepdims=True)))
-    weight = lattice.weight
+    shares = np.sqrt(own / (noise + terms.totals(factors).sum(axis=1, keepdims=True)))
     spread = mean - weight @ mean
-    # The coefficients that depend most on the variances, in units of fitted values.
-    largest = np.argsort(-(weight @ spread**2) * problem.system.diagonal)[:COEFFICIENTS]
-    return np.hstack([shares, terms.correlations(factors), lattice.other[:, None], mean[:, largest]])
+    largest = np.argsort(-(weight @ spread**2) * unit)[:COEFFICIENTS]
+    return np.hstack([shares, terms.correlations(factors), mean[:, largest]])
 
 
 def _effective(posterior: MixedPosterior, target: int) -> tuple[float, float]:

@@ -19,8 +19,8 @@ from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.covariance import Coordinates, Factors, factors_of_entries, lower_entries
-from pybayesridge.bands.lattice import FINE, Found, Lattice, Value, grown, root_at
-from pybayesridge.bands.mixed import EARLY, FINER, MOST_DIMENSIONS, STARTS, WINDOW, independent, without_nothing
+from pybayesridge.bands.lattice import FINE, FINER, Lattice, Refinement, Value, grown, refined, root_at
+from pybayesridge.bands.mixed import MOST_DIMENSIONS, STARTS, WINDOW, independent, watched, without_nothing
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.mixed_sampled import Drawn, SampledPoints, Scores, first_proposal, sampled
@@ -105,9 +105,6 @@ IMPROPER = (
     "the posterior of the variances is improper: the columns of the bands separate the responses, and the prior does "
     "not rule out coefficients of any size; pass a `prior` with a larger second number"
 )
-
-COEFFICIENTS = 20
-"""Coefficients whose means tell the error of the integral."""
 
 MUCH = 10.0
 """Errors so many times the tolerance need more than the next finer distance."""
@@ -422,7 +419,8 @@ class _Place:
 
     def integral(self, density: Density, functions: Functions, tol: float) -> _Integral:
         """By a lattice."""
-        lattice, kept, error = _refined(density, self, functions, tol)
+        how = Refinement(LADDER, DROP, step=_step)
+        lattice, kept, error, _ = refined(density, self.middle, self.root, functions, tol, how)
         return _Integral(lattice, kept, error, error <= tol and lattice.complete)
 
 
@@ -520,10 +518,12 @@ def _placed(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float) 
 
 def _asked(seen: _Seen, place: _Place | _SampledPlace, power: float) -> tuple[Density, Functions]:
     """The density to be integrated, and functions whose means are to be accurate."""
-    coordinates = place.coordinates
+    coordinates, space = place.coordinates, seen.space
+    unit = np.r_[np.full(space.k, float(space.design.n)), space.diagonal]
 
     def functions(points: Lattice | SampledPoints, kept: FloatArray) -> FloatArray:
-        return _functions(seen.space, coordinates, points, kept[:, 1:], seen.likelihood.latent_variance)
+        at, c = coordinates.factors(points.points), seen.likelihood.latent_variance
+        return watched(space.terms, at, points.weight, kept[:, 1:], unit, c)
 
     return partial(_density, seen, coordinates, power), functions
 
@@ -534,7 +534,6 @@ def _summed(
     """The integral over the variances."""
     space, likelihood, terms = seen.space, seen.likelihood, seen.space.terms
     coordinates = place.coordinates
-
     density, functions = _asked(seen, place, power)
     integral = place.integral(density, functions, tol)
     lattice, kept, error = integral.points, integral.kept, integral.error
@@ -566,30 +565,9 @@ def _summed(
     )
 
 
-def _refined(density: Density, place: _Place, functions: Functions, tol: float) -> tuple[Lattice, FloatArray, float]:
-    """A lattice that is fine enough, what is kept at its points, and its error.
-
-    The middle of the lattice tells how far apart its points may be along each axis.
-    """
-    ladder = np.array(LADDER)
-    rungs, early, found = np.zeros(place.middle.size, dtype=np.intp), True, Found()
-    while True:  # at each turn some axes take the next rung, or it is the whole lattice after its middle
-        drop = EARLY if early else DROP
-        lattice, kept = grown(density, place.middle, place.root * ladder[rungs], drop, found=found)
-        values = functions(lattice, kept)
-        along = lattice.errors_along_axes(values)
-        # The edge of the middle is no error of its axes.
-        error = float(along.max()) if early else max(lattice.error(values), float(along.max()))
-        rough = along > tol
-        if not rough.any():
-            rough[:] = True
-        rough &= rungs < ladder.size - 1
-        if error > tol and rough.any() and lattice.complete:
-            rungs, found = np.minimum(rungs + rough * (1 + (along > MUCH * tol)), ladder.size - 1), Found()
-        elif early:
-            early = False
-        else:
-            return lattice, kept, error
+def _step(ladder: FloatArray, at: int, error: float, tol: float) -> int:
+    """The position of the next distance on the ladder, or of that after it if the error is large."""
+    return at + 1 + (error > MUCH * tol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -956,25 +934,6 @@ def _moments(lattice: Lattice) -> tuple[FloatArray, FloatArray]:
     spacing = lattice.root @ lattice.root.T / 12
     root = np.asarray(np.linalg.cholesky(away.T @ (away * weight[:, None]) + spacing), dtype=np.float64)
     return mean, root
-
-
-def _functions(
-    space: BandSpace | ArrowSpace,
-    coordinates: Coordinates | Scores,
-    lattice: Lattice | SampledPoints,
-    mean: FloatArray,
-    c: float,
-) -> FloatArray:
-    """Functions whose means are to be accurate: roots of shares, correlations, largest coefficients."""
-    terms = space.terms
-    factors = coordinates.factors(lattice.points)
-    own = terms.variances(factors) * terms.size
-    shares = np.sqrt(own / (c + terms.totals(factors).sum(axis=1, keepdims=True)))
-    spread = mean - lattice.weight @ mean
-    # Combinations of coefficients that depend most on the variances, in units of fitted values.
-    unit = np.r_[np.full(space.k, float(space.design.n)), space.diagonal]
-    largest = np.argsort(-(lattice.weight @ spread**2) * unit)[:COEFFICIENTS]
-    return np.hstack([shares, terms.correlations(factors), mean[:, largest]])
 
 
 def _fall(
