@@ -11,6 +11,9 @@ from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandDraws, BandPosterior
 from pybayesridge.ridge.likelihood import GaussianNoise
 
+BandsPosterior = BandPosterior | MixedPosterior
+"""The posterior of the coefficients: without and with correlated effects."""
+
 
 class Variances(Protocol):
     """The joint posterior of the variances of the bands and of any noise, for one target."""
@@ -36,7 +39,7 @@ class PenaltiesFit(Protocol):
     """The outcome of one method with normal noise, for q targets; the classes that have these say what they are."""
 
     @property
-    def posterior(self) -> BandPosterior | MixedPosterior:
+    def posterior(self) -> BandsPosterior:
         """Of the coefficients."""
 
     @property

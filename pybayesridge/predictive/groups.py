@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from scipy.special import gammaln, logsumexp
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.bands.eliminated import Eliminated, EliminatedSolved
 from pybayesridge.bands.mixed_posterior import MixedPosterior
+from pybayesridge.bands.posterior import BandPosterior
 from pybayesridge.bands.system import Solved
 from pybayesridge.design.design import Design
 from pybayesridge.linalg.blocks import even_parts
@@ -351,17 +352,15 @@ class _Mixing:
         return LeftOut(-self.total, self.within, None, error, np.exp(2 * self.total - self.second))
 
 
-def ridges_groups_left_out(
-    parts: Sequence[RidgePosterior], weight: FloatArray, noise: GaussianNoise, target: int, codes: IntArray
+@singledispatch
+def groups_left_out(
+    posterior: RidgePosterior | BandPosterior | MixedPosterior, noise: GaussianNoise, target: int, codes: IntArray
 ) -> LeftOut:
-    """Predictions of each group of rows of one target from the other rows, by a mixture of ridges.
+    """Predictions of each group of rows of one target from the other rows.
 
     Parameters
     ----------
-    parts : sequence of M RidgePosterior
-        A single one, or those given the shares of the bands.
-    weight : (M, q) array
-        Posterior weights of these.
+    posterior : RidgePosterior, BandPosterior or MixedPosterior
     noise : GaussianNoise
     target : int
     codes : (n,) int array
@@ -376,10 +375,31 @@ def ridges_groups_left_out(
     ------
     NoDensityError
         For a group that has none, by its position.
+    LargeGroupError
+        For a group of more than :data:`SPLIT_ROWS` rows where columns are sparse.
     """
+    raise TypeError(f"{type(posterior).__name__} predicts no groups from the others")
+
+
+@groups_left_out.register
+def _(posterior: RidgePosterior, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
+    """As a mixture of a single ridge."""
+    return _of_ridges([posterior], np.ones(1), noise, target, codes)
+
+
+@groups_left_out.register
+def _(posterior: BandPosterior, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
+    """As the mixture of the ridges given the shares of the bands."""
+    return _of_ridges(posterior.parts, posterior.weight[:, target], noise, target, codes)
+
+
+def _of_ridges(
+    parts: Sequence[RidgePosterior], weight: FloatArray, noise: GaussianNoise, target: int, codes: IntArray
+) -> LeftOut:
+    """The predictions by a mixture of ridges with weights (M,)."""
     groups, only = Sorted.of(codes), slice(target, target + 1)
     mixing = _Mixing(groups)
-    for m in np.flatnonzero(weight[:, target] > 0).tolist():
+    for m in np.flatnonzero(weight > 0).tolist():
         part = parts[m].of_targets(only)
         design, spectrum, mixture = part.design.holding_targets(), part.spectrum, part.mixture
         own = noise_of(mixture, noise.of(parts[m].design).only(only))
@@ -390,7 +410,7 @@ def ridges_groups_left_out(
             raise NoDensityError(None, NO_NOISE)
         if spectrum.left is None and spectrum.rank:
             spectrum = orthonormal(design, spectrum)
-        f, log_w = complement(spectrum.s, log_t2), np.log(weight[m, target] * mixture.weight[keep, 0])
+        f, log_w = complement(spectrum.s, log_t2), np.log(weight[m] * mixture.weight[keep, 0])
         of_rows = _ridge_rows(groups, design, spectrum)
         for nodes in even_parts(rss.size, max(1, ELEMENTS // design.n)):
             blocks = partial(_of_ridge, *of_rows, spectrum.rank == design.nu, f[nodes], spectrum.z[:, 0])
@@ -421,16 +441,9 @@ def _of_ridge(
     return block_of_ridges(q[at], u[at], rest[at], f, z, saturated=saturated)
 
 
-def mixed_groups_left_out(posterior: MixedPosterior, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
-    """Predictions of each group of rows of one target from the other rows, where equations are solved at each node.
-
-    Parameters and exceptions are as for :func:`ridges_groups_left_out`.
-
-    Raises
-    ------
-    LargeGroupError
-        For a group of more than :data:`SPLIT_ROWS` rows where columns are sparse.
-    """
+@groups_left_out.register
+def _(posterior: MixedPosterior, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
+    """By the equations of each node."""
     nodes, only, groups = posterior.nodes[target], slice(target, target + 1), Sorted.of(codes)
     design, system = posterior.design.of_targets(only).holding_targets(), posterior.system
     own = noise_with(posterior.df, noise.of(posterior.design).only(only))

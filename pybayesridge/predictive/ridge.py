@@ -1,15 +1,17 @@
-"""Rows of a ridge predicted from the others, the penalty integrated out or held fixed."""
+"""Rows of a ridge predicted from the others, the penalty or several integrated out or held fixed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.mixed_posterior import MOST_OF_SPLIT, MixedPosterior
+from pybayesridge.bands.posterior import BandPosterior
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import even_parts
@@ -37,46 +39,19 @@ AT_ONCE = 1 << 23
 """Likewise where the equations of each node are solved for every part of the rows."""
 
 
-def ridge_left_out(
-    design: Design, spectrum: Spectrum, mixture: Mixture, likelihood: GaussianLikelihood, target: int
+@singledispatch
+def rows_left_out(
+    posterior: RidgePosterior | BandPosterior | MixedPosterior, noise: GaussianNoise, target: int
 ) -> LeftOut:
-    """Predictions of every row of one target from the others; O(n r) a node.
+    """Predictions of every row of one target from the others.
 
-    Equal to refitting without the row, with the standardisation, the prior and, where the method fixes it, the
-    penalty of the fit to all rows. Densities are those of the response on the user's scale.
-
-    Parameters
-    ----------
-    design : Design
-    spectrum : Spectrum
-    mixture : Mixture
-        Posterior of the penalty; normal where the noise variance is known or at its mode.
-    likelihood : GaussianLikelihood
-    target : int
-
-    Raises
-    ------
-    NoDensityError
-        For a row that has none.
-    """
-    only = slice(target, target + 1)
-    design, spectrum = design.of_targets(only).holding_targets(), spectrum.of_targets(only)
-    mixture, likelihood = mixture.of_targets(only), likelihood.only(only)
-    out, least = _left_out(design, spectrum, mixture, likelihood)
-    if least < NEAR:
-        out, _ = _left_out(design, orthonormal(design, spectrum), mixture, likelihood)
-    return on_user_scale(out, design)
-
-
-def bands_left_out(parts: Sequence[RidgePosterior], weight: FloatArray, noise: GaussianNoise, target: int) -> LeftOut:
-    """Predictions of every row of one target from the others, by a mixture of ridges.
+    Equal to refitting without the row, with the standardisation, the prior and, where the method fixes them, the
+    penalties of the fit to all rows. Densities are those of the response on the user's scale.
 
     Parameters
     ----------
-    parts : sequence of M RidgePosterior
-        Given the shares of the bands.
-    weight : (M, q) array
-        Posterior weights of these.
+    posterior : RidgePosterior, BandPosterior or MixedPosterior
+        Normal where the noise variance is known or at its mode.
     noise : GaussianNoise
     target : int
 
@@ -85,13 +60,29 @@ def bands_left_out(parts: Sequence[RidgePosterior], weight: FloatArray, noise: G
     NoDensityError
         For a row that has none.
     """
-    used = np.flatnonzero(weight[:, target] > 0)
-    found = [
-        ridge_left_out(part.design, part.spectrum, part.mixture, noise.of(part.design), target)
-        for part in (parts[int(m)] for m in used)
-    ]
+    raise TypeError(f"{type(posterior).__name__} predicts no rows from the others")
+
+
+@rows_left_out.register
+def _(posterior: RidgePosterior, noise: GaussianNoise, target: int) -> LeftOut:
+    """O(n r) a node of the penalty."""
+    only = slice(target, target + 1)
+    part, likelihood = posterior.of_targets(only), noise.of(posterior.design).only(only)
+    design, spectrum, mixture = part.design.holding_targets(), part.spectrum, part.mixture
+    out, least = _left_out(design, spectrum, mixture, likelihood)
+    if least < NEAR:
+        out, _ = _left_out(design, orthonormal(design, spectrum), mixture, likelihood)
+    return on_user_scale(out, design)
+
+
+@rows_left_out.register
+def _(posterior: BandPosterior, noise: GaussianNoise, target: int) -> LeftOut:
+    """By a mixture of ridges."""
+    parts, weight = posterior.parts, posterior.weight[:, target]
+    used = np.flatnonzero(weight > 0)
+    found = [rows_left_out(parts[m], noise, target) for m in used.tolist()]
     return mixed(
-        weight[used, target],
+        weight[used],
         np.stack([each.log_density for each in found]),
         np.stack([each.within for each in found]),
         np.stack([each.pit for each in found if each.pit is not None]),
@@ -99,20 +90,9 @@ def bands_left_out(parts: Sequence[RidgePosterior], weight: FloatArray, noise: G
     )
 
 
-def correlated_left_out(posterior: MixedPosterior, noise: GaussianNoise, target: int) -> LeftOut:
-    """Predictions of every row of one target from the others, where effects are correlated.
-
-    Parameters
-    ----------
-    posterior : MixedPosterior
-    noise : GaussianNoise
-    target : int
-
-    Raises
-    ------
-    NoDensityError
-        For a row that has none.
-    """
+@rows_left_out.register
+def _(posterior: MixedPosterior, noise: GaussianNoise, target: int) -> LeftOut:
+    """By the equations of each node."""
     nodes, only = posterior.nodes[target], slice(target, target + 1)
     design = posterior.design.of_targets(only).holding_targets()
     own = noise_with(posterior.df, noise.of(posterior.design).only(only))

@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, RandomLike
-from pybayesridge.bands.answers import PenaltiesFit, Variances
-from pybayesridge.bands.mixed_posterior import MixedPosterior
-from pybayesridge.bands.posterior import BandPosterior
+from pybayesridge.bands.answers import BandsPosterior, PenaltiesFit, Variances
 from pybayesridge.results.estimates import summary_of_draws
 from pybayesridge.results.gaussian_estimates import GaussianEstimates
 from pybayesridge.results.labelled import Labelled, per_row, per_target
@@ -33,7 +31,7 @@ class BandEstimates(VarianceComponents, GaussianEstimates):
     """
 
     model: RidgeModel
-    posterior: BandPosterior | MixedPosterior
+    posterior: BandsPosterior
     band_fit: PenaltiesFit
     noise_sd: FloatArray
     solver: str

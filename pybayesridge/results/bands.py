@@ -12,13 +12,12 @@ import pandas as pd
 
 from pybayesridge._types import ArrayLike, IntArray, RandomLike, RowsLike
 from pybayesridge.bands.answers import PenaltiesFit
-from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import RowLaw
-from pybayesridge.predictive.groups import mixed_groups_left_out, ridges_groups_left_out
+from pybayesridge.predictive.groups import groups_left_out
 from pybayesridge.predictive.left_out import LeftOut
-from pybayesridge.predictive.ridge import bands_left_out, correlated_left_out
+from pybayesridge.predictive.ridge import rows_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arviz import ChainDraws
@@ -247,17 +246,11 @@ class BandRidgeResults(BandEstimates, LinearResults):
 
     def rows_left_out(self, target: int) -> LeftOut:
         """Predictions of the rows of a target from the others."""
-        noise = self._noise_of_others(target)
-        if isinstance(self.posterior, MixedPosterior):
-            return correlated_left_out(self.posterior, noise, target)
-        return bands_left_out(self.posterior.parts, self.posterior.weight, noise, target)
+        return rows_left_out(self.posterior, self._noise_of_others(target), target)
 
     def groups_left_out(self, target: int, codes: IntArray) -> LeftOut:
         """Predictions of groups of rows of a target, each from the other rows."""
-        noise = self._noise_of_others(target)
-        if isinstance(self.posterior, MixedPosterior):
-            return mixed_groups_left_out(self.posterior, noise, target, codes)
-        return ridges_groups_left_out(self.posterior.parts, self.posterior.weight, noise, target, codes)
+        return groups_left_out(self.posterior, self._noise_of_others(target), target, codes)
 
     def _noise_of_others(self, target: int) -> GaussianNoise:
         """The noise where rows are left out: an estimate stays as it is."""

@@ -13,7 +13,6 @@ from pybayesridge._types import FloatArray
 from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.findings import Finding, note
 from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.selection.hyperparameters import errors as hyperparameter_errors
 from pybayesridge.selection.monte_carlo import n_walkers
 from pybayesridge.selection.result import Exact
 from pybayesridge.text import number
@@ -77,7 +76,7 @@ def errors_of(res: Any) -> pd.DataFrame:
             parts.append(_rows(exact, "odds_ratio", names, ratio, ratio * mean_se, (ratio * sd) ** 2))
     for name, estimate, mcse, variance in _of_sizes(res, exact):
         parts.append(_rows(exact, name, [""], *(np.array([value]) for value in (estimate, mcse, variance))))
-    found, values = hyperparameter_errors(posterior), res.hyperparameters()["mean"]
+    found, values = posterior.hyperparameter_errors(), res.hyperparameters()["mean"]
     for name in (*HYPERPARAMETERS, "prior_share"):
         if name in values.index and (name in res.learned or (name == "prior_share" and res.learned)):
             mcse, variance = found[name]

@@ -14,9 +14,9 @@ from pybayesridge.checks import positive_int
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import RowLaw
-from pybayesridge.predictive.groups import ridges_groups_left_out
+from pybayesridge.predictive.groups import groups_left_out
 from pybayesridge.predictive.left_out import NO_NOISE, LeftOut, NoDensityError
-from pybayesridge.predictive.ridge import ridge_left_out
+from pybayesridge.predictive.ridge import rows_left_out
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import coefficients, findings
@@ -118,17 +118,15 @@ class BayesRidgeResults(coefficients.ColumnResults):
 
     def rows_left_out(self, target: int) -> LeftOut:
         """Predictions of the rows of a target from the others."""
-        fit, design = self.ridge_fit, self.posterior.design
         if not self.noise_sd[target] > 0:
             raise NoDensityError(None, NO_NOISE)
-        return ridge_left_out(design, fit.spectrum, fit.mixture, self.noise.of(design), target)
+        return rows_left_out(self.ridge_fit.posterior(self.posterior.design), self.noise, target)
 
     def groups_left_out(self, target: int, codes: IntArray) -> LeftOut:
         """Predictions of groups of rows of a target, each from the other rows."""
-        fit, design = self.ridge_fit, self.posterior.design
         if not self.noise_sd[target] > 0:
             raise NoDensityError(None, NO_NOISE)
-        return ridges_groups_left_out([fit.posterior(design)], np.ones((1, design.q)), self.noise, target, codes)
+        return groups_left_out(self.ridge_fit.posterior(self.posterior.design), self.noise, target, codes)
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients.

@@ -17,7 +17,7 @@ from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.estimates import SUMMARY, LinearEstimates, summary_of_draws
 from pybayesridge.results.labelled import per_coefficient
 from pybayesridge.selection.check import Check
-from pybayesridge.selection.credible import CredibleSet, credible_sets, pair_inclusion, select_by_fdr
+from pybayesridge.selection.credible import CredibleSet, pair_inclusion, select_by_fdr
 from pybayesridge.selection.doubt import Doubt
 from pybayesridge.selection.hyperparameters import Interval, discrete_quantiles, units_in
 from pybayesridge.selection.problem import Units, units_of
@@ -252,8 +252,7 @@ class SelectionEstimates(LinearEstimates):
         if (coverage, min_abs_corr) != (0.95, 0.5):
             if self.exact_posterior is None:
                 raise ValueError(NO_ROW_SPACE.format(what="a credible set with arguments other than the defaults"))
-            problem = self.exact_posterior.problem()
-            found = credible_sets(problem, exact, coverage=coverage, min_abs_corr=min_abs_corr)
+            found = self.exact_posterior.credible_sets(coverage, min_abs_corr)
         for i, one in enumerate(found, 1):
             for j in units.columns(one.units):
                 rows.append((i, names[j], exact.inclusion_prob[j], one.purity, one.probability))

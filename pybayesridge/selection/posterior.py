@@ -21,6 +21,7 @@ from pybayesridge.ridge.explained import number_of_draws
 from pybayesridge.selection.components import components
 from pybayesridge.selection.credible import CredibleSet, credible_sets
 from pybayesridge.selection.hyperparameters import Interval, hyperparameters
+from pybayesridge.selection.hyperparameters import errors as errors_of_hyperparameters
 from pybayesridge.selection.marginals import ExactMarginals
 from pybayesridge.selection.methods import ExactSelection, problem_of_data
 from pybayesridge.selection.moments import covariance, draw, draw_chain, quantiles
@@ -376,9 +377,13 @@ class ExactPosterior:
         """Mean and equal-tailed interval of each hyperparameter, on the user's scale."""
         return hyperparameters(self, alpha)
 
-    def credible_sets(self) -> tuple[CredibleSet, ...]:
-        """Credible sets with the default arguments."""
-        return credible_sets(self.problem(), self.exact)
+    def hyperparameter_errors(self) -> dict[str, tuple[float, float]]:
+        """Monte Carlo standard error and posterior variance of each hyperparameter."""
+        return errors_of_hyperparameters(self)
+
+    def credible_sets(self, coverage: float = 0.95, min_abs_corr: float = 0.5) -> tuple[CredibleSet, ...]:
+        """Disjoint sets of correlated units, each with at least one that is in with probability `coverage`."""
+        return credible_sets(self.problem(), self.exact, coverage=coverage, min_abs_corr=min_abs_corr)
 
     def without_row_space(self) -> ExactMarginals:
         """What each coefficient has alone, and the posterior of the sets of columns."""
