@@ -23,7 +23,7 @@ from scipy.special import logit
 
 from benchmarks import common
 from benchmarks.ep_reference import chain
-from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites
+from pybayesridge.ep import Data, EPResult, GaussianSide, Prior, fit_sites
 from pybayesridge.ep.algorithms import monotone
 from pybayesridge.ep.algorithms.damped import sweeps
 from pybayesridge.ep.algorithms.state import EPModel, State
@@ -77,7 +77,7 @@ def timed_fit(data: Data, sigma: float, method: Any = "ep") -> tuple[EPResult, f
 def thirty_sweeps(data: Data, sigma: float) -> tuple[State, float]:
     """State after 30 sweeps of damped EP, and the seconds they took; least of three."""
     p = np.full(data.n_columns, SIZE / data.n_columns)
-    model = EPModel.build(Gaussian.build(GaussianLikelihood(data, sigma**2)), Prior.from_probability(p, 1.0))
+    model = EPModel.build(GaussianSide.build(GaussianLikelihood(data, sigma**2)), Prior.from_probability(p, 1.0))
     seconds = []
     for _ in range(3):
         start = common.clock()

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from benchmarks import common
-from pybayesridge.ep import Data, Gaussian, Prior
+from pybayesridge.ep import Data, GaussianSide, Prior
 from pybayesridge.ep.algorithms.damped import FLOOR
 from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
@@ -86,7 +86,7 @@ def measure(n: int, d: int) -> tuple[str, dict[str, float]]:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d))
     y = X[:, :5].sum(axis=1) + rng.standard_normal(n)
-    gaussian = Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), 1.0))
+    gaussian = GaussianSide.build(GaussianLikelihood(Data.from_rows(X, y), 1.0))
     model = EPModel.build(gaussian, Prior.from_probability(np.full(d, 5.0 / d), 1.0))
     dual = gaussian.gram is None
     t2 = model.start()[1]

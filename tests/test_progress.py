@@ -15,7 +15,7 @@ import pytest
 
 from pybayesridge import ConvergenceWarning, SpikeSlab, progress
 from pybayesridge.cli import terminal
-from pybayesridge.ep.methods import FitOptions
+from pybayesridge.ep.methods import SelectionOptions
 from pybayesridge.selection import light, options
 from pybayesridge.selection.estimates import Errors, Estimate
 from pybayesridge.selection.sampler import AGREEMENT, OPTIONAL_STOPPING
@@ -166,7 +166,7 @@ def test_the_time_left_is_that_of_what_takes_longest(monkeypatch):
     """Variances fall as the walk grows: of an error four times too large 15 times the time so far is left."""
     now, texts = [100.0], []
     monkeypatch.setattr(options.time, "monotonic", lambda: now[0])
-    asked = FitOptions(1e-4, 10**9, 0.5, True, 0.01, 4, 0, 1.0)
+    asked = SelectionOptions(1e-4, 10**9, 0.5, True, 0.01, 4, 0, 1.0)
     show = options.with_progress(asked, texts.append).progress
     show(10, None)
     now[0] = 102.0

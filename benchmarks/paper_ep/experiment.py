@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks import measures
 from benchmarks.common import clock
 from benchmarks.paper_ep.enumeration import Exact, enumerate_patterns
-from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites
+from pybayesridge.ep import Data, EPResult, GaussianSide, Prior, fit_sites
 from pybayesridge.ep.algorithms.damped import FLOOR, sweeps
 from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
@@ -91,7 +91,7 @@ def run_set(seed: int, with_exact: bool) -> dict[str, Any]:
 
 def sweeps_until(data: Data, p: np.ndarray, damping: float) -> dict[str, int]:
     """Sweeps that R-EP runs under each rule for stopping, MAXITER + 1 where the rule is never met."""
-    model = EPModel.build(Gaussian.build(GaussianLikelihood(data, SIGMA**2)), Prior.from_probability(p, SLAB))
+    model = EPModel.build(GaussianSide.build(GaussianLikelihood(data, SIGMA**2)), Prior.from_probability(p, SLAB))
     found: dict[str, int] = {}
     before = None
     with np.errstate(all="ignore"):

@@ -20,7 +20,7 @@ from benchmarks import common
 from benchmarks.measures import show
 from benchmarks.paper_ep.experiment import ABSOLUTE, DAMPINGS, MAXITER, METHODS, SIGMA, SLAB, TOL, D, P, paper_set
 from benchmarks.paper_ep.tables import PAPER
-from pybayesridge.ep import Data, Gaussian, Prior, fit_sites
+from pybayesridge.ep import Data, GaussianSide, Prior, fit_sites
 from pybayesridge.ep.algorithms.damped import FLOOR
 from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
@@ -62,7 +62,7 @@ def sweep(t1, t2, cov, mean, damping, prior, slab, floor):
 def run(X: np.ndarray, y: np.ndarray, damping: float) -> dict[str, tuple[int, np.ndarray]]:
     """By each rule for stopping: sweeps until it is met (MAXITER + 1: never) and the posterior means there."""
     model = EPModel.build(
-        Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), SIGMA**2)),
+        GaussianSide.build(GaussianLikelihood(Data.from_rows(X, y), SIGMA**2)),
         Prior.from_probability(np.full(D, P), SLAB),
     )
     t1, t2 = (site.copy() for site in model.start())

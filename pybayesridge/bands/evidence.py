@@ -45,7 +45,7 @@ STARTS = (-1.0, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class LikelihoodValue:
     """The log likelihood at theta, its gradient (K,) and Hessian (K, K), and R."""
 
     value: float
@@ -92,7 +92,7 @@ class Evidence:
         xty = None if problem.xty is None else problem.xty[:, target]
         return cls(squares, problem.band, xty, design.y[:, 0], design.times, likelihood.only(only), problem.count)
 
-    def at(self, theta: FloatArray) -> Value:
+    def at(self, theta: FloatArray) -> LikelihoodValue:
         """Value and derivatives at theta (K,)."""
         v2, ve, trace, norms, rss, log_determinant = (
             self._primal(theta) if self.xty is not None else self._dual(theta)
@@ -101,7 +101,7 @@ class Evidence:
         gradient = -0.5 * trace + weight * v2
         hessian = -0.5 * (np.diag(trace) - norms) - weight * (2 * ve - np.diag(v2)) + bend * np.outer(v2, v2)
         value = -0.5 * log_determinant - float(self.likelihood.marginal(np.array([rss]))[0])
-        return Value(value, gradient, hessian, rss)
+        return LikelihoodValue(value, gradient, hessian, rss)
 
     def _weights(self, rss: float) -> tuple[float, float]:
         """Derivative of minus the log likelihood in R, and minus its second derivative."""

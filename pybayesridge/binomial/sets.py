@@ -14,7 +14,7 @@ from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.selection import BinarySelection, fit_binary_selection
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.ep.learning.maximize import NAMES
-from pybayesridge.ep.methods import FitOptions, SelectionMethod, unsettled
+from pybayesridge.ep.methods import SelectionMethod, SelectionOptions, unsettled
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.registry import look_up
 from pybayesridge.selection.grid import Given
@@ -25,7 +25,7 @@ from pybayesridge.sites.sets import METHODS as EP
 from pybayesridge.sites.sets import SetsTask
 
 
-def fit_by_sampling(task: SetsTask, options: FitOptions) -> BinarySelectionPosterior:
+def fit_by_sampling(task: SetsTask, options: SelectionOptions) -> BinarySelectionPosterior:
     """The posterior of the sets by Monte Carlo."""
     known, likelihood = task.known, task.likelihood
     assert isinstance(likelihood, Binomial)

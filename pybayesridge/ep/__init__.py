@@ -9,7 +9,7 @@ from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, fit_
 from pybayesridge.ep.learning.average import HyperAverage, average
 from pybayesridge.ep.learning.evidence_gradient import EvidenceGradient, evidence_gradient
 from pybayesridge.ep.learning.maximize import HyperFit, learn
-from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.gaussian import GaussianSide
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
@@ -20,8 +20,8 @@ __all__ = [
     "Data",
     "EPResult",
     "EvidenceGradient",
-    "Gaussian",
     "GaussianLikelihood",
+    "GaussianSide",
     "Given",
     "HyperAverage",
     "HyperFit",

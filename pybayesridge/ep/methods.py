@@ -24,7 +24,7 @@ from pybayesridge.text import number
 
 
 @dataclass(frozen=True, slots=True)
-class FitOptions:
+class SelectionOptions:
     """The options of ``SpikeSlab.fit``; each method takes some of them.
 
     Attributes
@@ -89,7 +89,7 @@ class Task:
     start: tuple[Hyperparameters, Sites] | None = None
 
 
-def fit_by_ep(task: Task, options: FitOptions, *, algorithm: Method) -> Selection:
+def fit_by_ep(task: Task, options: SelectionOptions, *, algorithm: Method) -> Selection:
     """Expectation propagation by one of its algorithms, hyperparameters learned or averaged."""
     data, given, groups, rotation = task.data, task.given, task.groups, task.rotation
     if task.vanishes and given.noise_var is None:
@@ -180,7 +180,7 @@ class SelectionMethod:
     """
 
     name: str
-    fit: Callable[[Any, FitOptions], Any]
+    fit: Callable[[Any, SelectionOptions], Any]
     options: tuple[str, ...] = ()
     hypers: tuple[str, ...] = ()
     required: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ FIRST_ROWS = 8
 
 
 @dataclass(frozen=True)
-class Gaussian(Family):
+class GaussianFamily(Family):
     """Normal responses, whose mean is the linear predictor."""
 
     name: ClassVar[str] = "gaussian"
@@ -51,7 +51,7 @@ class Gaussian(Family):
         """A sentence on the responses given the columns."""
         return "The response is modelled as a linear function of the columns plus normal noise."
 
-    def coded(self, endog: Any) -> tuple[Any, Gaussian]:
+    def coded(self, endog: Any) -> tuple[Any, GaussianFamily]:
         """The response as it is: numbers are checked with the columns."""
         return endog, self
 

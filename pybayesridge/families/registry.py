@@ -8,7 +8,7 @@ from typing import Any
 from pybayesridge.families.beta_binomial import BetaBinomialFamily
 from pybayesridge.families.binomial import BinomialFamily
 from pybayesridge.families.family import Family
-from pybayesridge.families.gaussian import Gaussian
+from pybayesridge.families.gaussian import GaussianFamily
 from pybayesridge.families.negative_binomial import NegativeBinomialFamily
 from pybayesridge.families.ordinal import OrdinalFamily
 from pybayesridge.families.poisson import PoissonFamily
@@ -18,7 +18,7 @@ from pybayesridge.text import either
 FAMILIES: dict[str, type[Family]] = {
     family.name: family
     for family in (
-        Gaussian,
+        GaussianFamily,
         BinomialFamily,
         PoissonFamily,
         NegativeBinomialFamily,
@@ -123,7 +123,7 @@ def earlier(state: dict[str, Any]) -> dict[str, Any]:
     """The attributes of a model that are its family's, from those in files of earlier versions."""
     response = state.get("response")
     if response is None:
-        family: Family = Gaussian()
+        family: Family = GaussianFamily()
     else:
         flat_in, counts = state.get("flat_in", "latent"), state["_counts"]
         family = BinomialFamily(state["link"], flat_in, counts, response.event, response.other)

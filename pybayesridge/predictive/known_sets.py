@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.predictive.left_out import Densities, Noise, densities
-from pybayesridge.selection.collapsed import Spectrum, log_joint, of_left_over, spectrum
+from pybayesridge.selection.collapsed import SetSpectrum, log_joint, of_left_over, spectrum
 from pybayesridge.selection.grid import MOST_SOLVED, RESOLVED, Grid, further
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact
@@ -58,7 +58,7 @@ class KnownSets:
     nu: float
     marks: AnyArray = field(init=False)
     node_marks: AnyArray = field(init=False)
-    _known: dict[int, tuple[IntArray, Spectrum, FloatArray]] = field(default_factory=dict, init=False)
+    _known: dict[int, tuple[IntArray, SetSpectrum, FloatArray]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Give each unit and each node a mark, of which sets have their keys."""
@@ -70,7 +70,7 @@ class KnownSets:
         """Equal for equal sets."""
         return int(np.bitwise_xor.reduce(self.marks[units], initial=np.uint64(0)))
 
-    def of(self, units: IntArray) -> tuple[IntArray, Spectrum, FloatArray]:
+    def of(self, units: IntArray) -> tuple[IntArray, SetSpectrum, FloatArray]:
         """The set in its eigenvectors, and the logarithm of its posterior probability at each node, (K,)."""
         key = self.key(units)
         if key not in self._known:

@@ -216,7 +216,7 @@ def _screen(
     nodes = int(min(NODES, most))
     queue = {sets.key(units): (np.inf, units) for units in _bases(sets, kept, share, max(most // nodes, 1))}
     done: set[int] = set()
-    lists: list[Neighbours] = []
+    lists: list[WithOneMore] = []
     for _ in range(min(len(queue) + STEPS, max(most // nodes, 1))):
         waiting = [key for key in queue if key not in done]
         if not waiting:
@@ -259,7 +259,7 @@ def _without_one(sets: KnownSets, units: IntArray) -> list[IntArray]:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class WithOneMore:
     """A set, and all with one more unit, at some nodes, if they are not known there and matter more without a row.
 
     Attributes
@@ -290,7 +290,7 @@ def _with_one(units: IntArray, more: IntArray, one: int) -> IntArray:
 
 def _neighbours(
     sets: KnownSets, units: IntArray, rows: CoordinateRows, log_density: FloatArray, nodes: int, known: AnyArray
-) -> Neighbours:
+) -> WithOneMore:
     """Look at a set and all with one more unit; `known` are keys of sets and nodes, ascending."""
     own, every = sets.key(units), np.arange(sets.grid.log_g.size)
     at = sets.nodes(units, nodes)
@@ -343,7 +343,7 @@ def _neighbours(
         )
     row, key, pair, excess = (np.concatenate(part) for part in zip(*listed, strict=True))
     ordered = sorted(found, key=lambda one: -found[one][0])
-    return Neighbours(row, key, pair, excess, {one: found[one][1] for one in ordered}, steps)
+    return WithOneMore(row, key, pair, excess, {one: found[one][1] for one in ordered}, steps)
 
 
 def _among(keys: AnyArray, known: AnyArray) -> BoolArray:

@@ -17,7 +17,7 @@ FLOOR = 1e-15
 
 
 @dataclass(frozen=True, slots=True)
-class Spectrum:
+class SetSpectrum:
     """A set of columns in the coordinates in which they are orthogonal.
 
     Of more columns than rows there are as many coordinates as rows: in the others nothing is seen.
@@ -38,20 +38,20 @@ class Spectrum:
     cross: FloatArray
 
 
-def spectrum(problem: Problem, columns: IntArray) -> Spectrum:
+def spectrum(problem: Problem, columns: IntArray) -> SetSpectrum:
     """Diagonalise X'X of some columns."""
     if columns.size == 0:
-        return Spectrum(columns, np.zeros(0), np.zeros((0, 0)), np.zeros(0))
+        return SetSpectrum(columns, np.zeros(0), np.zeros((0, 0)), np.zeros(0))
     if problem.rows is not None and columns.size > problem.rows.shape[0]:
         _, singular, axes = np.linalg.svd(problem.rows[:, columns], full_matrices=False)
-        return Spectrum(columns, singular**2, axes.T, axes @ problem.cross[columns])
+        return SetSpectrum(columns, singular**2, axes.T, axes @ problem.cross[columns])
     values, vectors = np.linalg.eigh(problem.block(columns))
-    return Spectrum(columns, np.maximum(values, 0.0), vectors, problem.cross[columns] @ vectors)
+    return SetSpectrum(columns, np.maximum(values, 0.0), vectors, problem.cross[columns] @ vectors)
 
 
-def spectra(problem: Problem, sets: Sequence[IntArray]) -> list[Spectrum]:
+def spectra(problem: Problem, sets: Sequence[IntArray]) -> list[SetSpectrum]:
     """Diagonalise X'X of several sets of columns, those of equal size at once."""
-    out: dict[int, Spectrum] = {}
+    out: dict[int, SetSpectrum] = {}
     by_size: dict[int, list[int]] = {}
     most = np.inf if problem.rows is None else problem.rows.shape[0]
     for i, columns in enumerate(sets):
@@ -62,11 +62,11 @@ def spectra(problem: Problem, sets: Sequence[IntArray]) -> list[Spectrum]:
             continue
         values, vectors = np.linalg.eigh(problem.blocks(np.stack([sets[i] for i in members])))
         for i, own, axes in zip(members, np.maximum(values, 0.0), vectors, strict=True):
-            out[i] = Spectrum(sets[i], own, axes, problem.cross[sets[i]] @ axes)
+            out[i] = SetSpectrum(sets[i], own, axes, problem.cross[sets[i]] @ axes)
     return [out[i] for i in range(len(sets))]
 
 
-def inverse_root(part: Spectrum, k: float) -> FloatArray:
+def inverse_root(part: SetSpectrum, k: float) -> FloatArray:
     """A square root of ``(X_A'X_A + k)^-1``, (m, m)."""
     root = np.sqrt(part.values + k)
     if part.vectors.shape[1] == part.columns.size:
@@ -76,13 +76,13 @@ def inverse_root(part: Spectrum, k: float) -> FloatArray:
     return out
 
 
-def left_over(problem: Problem, part: Spectrum, k: FloatArray) -> FloatArray:
+def left_over(problem: Problem, part: SetSpectrum, k: FloatArray) -> FloatArray:
     """``R = y'y - c_A' (X_A'X_A + k)^-1 c_A`` for each k, (K,)."""
     explained = (part.cross**2 / (part.values + k[:, None])).sum(axis=1)
     return np.maximum(problem.yy - explained, FLOOR * problem.yy)
 
 
-def log_likelihood(problem: Problem, grid: Grid, part: Spectrum) -> FloatArray:
+def log_likelihood(problem: Problem, grid: Grid, part: SetSpectrum) -> FloatArray:
     """Log p(y | A, g) at each node, (K,).
 
     With s2 integrated out under 1 / s2: ``log Γ(ν/2) - (ν/2) log(π R) - ½ log|I + g X_A'X_A|``; else
@@ -94,7 +94,7 @@ def log_likelihood(problem: Problem, grid: Grid, part: Spectrum) -> FloatArray:
 
 
 def log_joint_of_each(
-    problem: Problem, grid: Grid, parts: Sequence[Spectrum], units: Sequence[IntArray]
+    problem: Problem, grid: Grid, parts: Sequence[SetSpectrum], units: Sequence[IntArray]
 ) -> tuple[FloatArray, FloatArray]:
     """Log p(y, A, node) of several sets at each node, and R there, (S, K) both."""
     k, most = grid.k, max(part.values.size for part in parts)
@@ -116,7 +116,7 @@ def of_left_over(problem: Problem, noise_var: FloatArray | None, left: FloatArra
     return -half * np.log(2.0 * np.pi * noise_var) - 0.5 * left / noise_var
 
 
-def log_joint(problem: Problem, grid: Grid, part: Spectrum, units: IntArray) -> FloatArray:
+def log_joint(problem: Problem, grid: Grid, part: SetSpectrum, units: IntArray) -> FloatArray:
     """Log p(y, A, node) at each node, (K,); `units` (m,) are the units of the set."""
     return log_likelihood(problem, grid, part) + log_prior(grid, units)
 

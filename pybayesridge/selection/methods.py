@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.learning.maximize import NAMES
-from pybayesridge.ep.methods import EP_METHODS, FitOptions, SelectionMethod, Task, fit_by_ep
+from pybayesridge.ep.methods import EP_METHODS, SelectionMethod, SelectionOptions, Task, fit_by_ep
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.rotation import Rotation
@@ -127,7 +127,7 @@ def problem_of_data(data: Data, n: float, groups: IntArray | None) -> Problem:
     )
 
 
-def fit_by_sets(task: Task, options: FitOptions) -> Selection | ExactSelection:
+def fit_by_sets(task: Task, options: SelectionOptions) -> Selection | ExactSelection:
     """The exact posterior, by a sum over all sets or by Monte Carlo."""
     given = task.given
     if task.data.n_columns == 0 or (task.vanishes and given.noise_var is None):

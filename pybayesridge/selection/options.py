@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from pybayesridge.ep.methods import FitOptions, SelectionMethod
+from pybayesridge.ep.methods import SelectionMethod, SelectionOptions
 from pybayesridge.progress import Show
 from pybayesridge.selection.estimates import FEWEST_DRAWS, Estimate
 from pybayesridge.selection.sampler import AGREEMENT, OPTIONAL_STOPPING, allowed_mean_error
 from pybayesridge.text import number
 
 
-def options_of(entry: SelectionMethod, checked: Mapping[str, Any], expected_size: float) -> FitOptions:
+def options_of(entry: SelectionMethod, checked: Mapping[str, Any], expected_size: float) -> SelectionOptions:
     """The checked options of ``fit`` for the numerics; `maxiter` and `hyper` that are None are the method's own."""
-    return FitOptions(
+    return SelectionOptions(
         **{name: checked[name] for name in ("tol", "damping", "mcse", "chains", "rng")},
         maxiter=entry.maxiter if checked["maxiter"] is None else checked["maxiter"],
         average=(checked["hyper"] or next(iter(entry.hypers), None)) == "average",
@@ -33,7 +33,7 @@ def stored(checked: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in kept.items()}
 
 
-def with_progress(options: FitOptions, show: Show | None) -> FitOptions:
+def with_progress(options: SelectionOptions, show: Show | None) -> SelectionOptions:
     """The options with a function that shows how far sampling is; the same where there is nothing to show it on."""
     if show is None:
         return options

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.collapsed import Spectrum, inverse_root, left_over, log_joint_of_each, spectra
+from pybayesridge.selection.collapsed import SetSpectrum, inverse_root, left_over, log_joint_of_each, spectra
 from pybayesridge.selection.grid import Grid, quantiles_of_t
 from pybayesridge.selection.problem import Problem
 
@@ -221,7 +221,7 @@ def build_states(
     )
 
 
-def _mean_slabs(problem: Problem, grid: Grid, parts: Sequence[Spectrum], units: Sequence[IntArray]) -> list[float]:
+def _mean_slabs(problem: Problem, grid: Grid, parts: Sequence[SetSpectrum], units: Sequence[IntArray]) -> list[float]:
     """Mean of v given each of several sets of units, over the nodes of g."""
     out: list[float] = []
     widest = max((part.values.size for part in parts), default=0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.design.design import Design
-from pybayesridge.ep.methods import FitOptions, SelectionMethod, unsettled
+from pybayesridge.ep.methods import SelectionMethod, SelectionOptions, unsettled
 from pybayesridge.ep.model.hyperparameters import Given
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.rotation import Rotation
@@ -62,7 +62,7 @@ def rows_of_design(design: Design) -> tuple[FloatArray, FloatArray]:
     return x, c
 
 
-def fit_by_ep(task: SetsTask, options: FitOptions) -> SitesSelectionPosterior:
+def fit_by_ep(task: SetsTask, options: SelectionOptions) -> SitesSelectionPosterior:
     """Expectation propagation, averaged over the hyperparameters that are not given."""
     x = task.rotation.rows(task.x)
     selection = select_by_sites(

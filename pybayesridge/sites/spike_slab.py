@@ -17,7 +17,7 @@ from pybayesridge.ep.algorithms.damped import FLOOR
 from pybayesridge.ep.algorithms.monotone import run_auto
 from pybayesridge.ep.algorithms.solve import spread_state
 from pybayesridge.ep.algorithms.state import EPModel, State, find_copies
-from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.gaussian import GaussianSide
 from pybayesridge.ep.model.groups import compress
 from pybayesridge.ep.model.prior import Prior
 from pybayesridge.ep.model.result import EPResult
@@ -229,7 +229,7 @@ def point_of(
 
 
 def _model(columns: Columns, working: Working) -> EPModel:
-    return EPModel.build(Gaussian.build(working.likelihood), columns.prior, (columns.copies, columns.signs))
+    return EPModel.build(GaussianSide.build(working.likelihood), columns.prior, (columns.copies, columns.signs))
 
 
 def _point(columns: Columns, sites: Sites, working: Working, model: EPModel, state: State) -> Point | None:

@@ -6,7 +6,7 @@ from pybayesridge.ep.algorithms.energy import energy_point, slopes, state_of_poi
 from pybayesridge.ep.algorithms.newton import newton_direction
 from pybayesridge.ep.algorithms.solve import fit_sites
 from pybayesridge.ep.algorithms.state import EPModel, find_copies
-from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.gaussian import GaussianSide
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import Prior
@@ -21,7 +21,7 @@ def model(n=12, d=6, dual=None, p=0.3):
     X, y = problem(4, n, d)
     data = Data.from_rows(X, y)
     return EPModel.build(
-        Gaussian.build(GaussianLikelihood(data, 0.5), dual), Prior.from_probability(np.full(d, p), 1.5)
+        GaussianSide.build(GaussianLikelihood(data, 0.5), dual), Prior.from_probability(np.full(d, p), 1.5)
     )
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.gaussian import GaussianSide
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
@@ -38,7 +38,7 @@ def test_everything_matches_dense_algebra(n, d, dual, moments, kind):
     t1, t2 = sites(kind, d, rng)
     A, C, m = dense(X, y, s2, t1, t2)
     data = Data.from_moments(X.T @ X, X.T @ y, y @ y, n) if moments else Data.from_rows(X, y)
-    gaussian = Gaussian.build(GaussianLikelihood(data, s2), dual)
+    gaussian = GaussianSide.build(GaussianLikelihood(data, s2), dual)
     factor = gaussian.factor(t2)
     if np.linalg.eigvalsh(A)[0] <= 0:
         assert factor is None
@@ -68,7 +68,7 @@ def test_draws_have_the_covariance(dual, kind):
     rng = np.random.default_rng(3)
     X, y = rng.standard_normal((8, 10)), rng.standard_normal(8)
     t1, t2 = sites(kind, 10, rng)
-    factor = Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), 0.3), dual).factor(t2)
+    factor = GaussianSide.build(GaussianLikelihood(Data.from_rows(X, y), 0.3), dual).factor(t2)
     C = dense(X, y, 0.3, t1, t2)[1]
     draws = factor.draw(60_000, rng)
     sd = np.sqrt(np.diag(C))
@@ -79,7 +79,7 @@ def test_draws_have_the_covariance(dual, kind):
 def test_not_positive_definite_is_none():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((5, 90)), rng.standard_normal(5)
-    gaussian = Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), 1.0))
+    gaussian = GaussianSide.build(GaussianLikelihood(Data.from_rows(X, y), 1.0))
     assert gaussian.gram is None
     assert gaussian.factor(np.full(90, -1.0)) is None
     assert gaussian.factor(np.where(np.arange(90) < 6, -1e-12, 1.0)) is None
@@ -89,7 +89,7 @@ def test_not_positive_definite_is_none():
 def test_wide_data_never_become_square():
     rng = np.random.default_rng(0)
     n, d = 5, 400
-    gaussian = Gaussian.build(
+    gaussian = GaussianSide.build(
         GaussianLikelihood(Data.from_rows(rng.standard_normal((n, d)), rng.standard_normal(n)), 1.0)
     )
     factor = gaussian.factor(rng.uniform(0.5, 2.0, d))

@@ -23,7 +23,7 @@ from pybayesridge.ep.algorithms.newton import newton_direction
 from pybayesridge.ep.algorithms.solve import marginal_variances
 from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.ep.gibbs import gibbs
-from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.gaussian import GaussianSide
 from pybayesridge.ep.model.hyperparameters import Given
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import Prior
@@ -246,7 +246,7 @@ def test_full_newton_converges_quadratically_near_a_fixed_point():
     X, y, groups = correlated(9, 12, 0.3, 0.0, 0.7, sizes=[2, 1, 3])
     data = Data.from_rows(X, y)
     m = EPModel.build(
-        Gaussian.build(GaussianLikelihood(data, 0.5)), Prior.from_probability(np.full(6, 0.3), 1.5, groups)
+        GaussianSide.build(GaussianLikelihood(data, 0.5)), Prior.from_probability(np.full(6, 0.3), 1.5, groups)
     )
     r = fit_sites(GaussianLikelihood(data, 0.5), np.full(6, 0.3), 1.5, groups=groups, tol=TIGHT)
     assert r.converged
@@ -262,7 +262,7 @@ def test_full_newton_converges_quadratically_near_a_fixed_point():
 def pcep_model(dual=None):
     X, y, groups = correlated(10, 7, 0.3, 0.0, 0.7, sizes=[2, 1, 3])
     prior = Prior.from_probability(np.array([0.3, 0.5, 0.2])[groups], 1.5, groups)
-    return EPModel.build(Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), 0.5), dual), prior)
+    return EPModel.build(GaussianSide.build(GaussianLikelihood(Data.from_rows(X, y), 0.5), dual), prior)
 
 
 def test_inner_newton_step_of_pcep_is_the_same_dense_and_by_conjugate_gradients():

@@ -7,7 +7,7 @@ from scipy.optimize import approx_fprime
 from pybayesridge.ep.algorithms.energy import energy_point, separable_curvature, slopes
 from pybayesridge.ep.algorithms.newton import newton_direction
 from pybayesridge.ep.algorithms.state import EPModel, find_copies
-from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.gaussian import GaussianSide
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import (
@@ -40,7 +40,7 @@ def prior(groups=GROUPS, slab_var=1.5):
 
 def model(n=12, dual=None):
     X, y = problem(4, n, GROUPS.size)
-    return EPModel.build(Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), 0.5), dual), prior())
+    return EPModel.build(GaussianSide.build(GaussianLikelihood(Data.from_rows(X, y), 0.5), dual), prior())
 
 
 def somewhere(m):

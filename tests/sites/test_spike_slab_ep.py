@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logit, logsumexp
 
 from pybayesridge.binomial.likelihood import from_counts
-from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.gaussian import GaussianSide
 from pybayesridge.ep.model.hyperparameters import Given
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
@@ -129,12 +129,12 @@ def test_working_model_is_that_of_dense_algebra(n, d, k):
     total = 0.5 * (k + d) * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(precision)[1] + 0.5 * right @ mean
     working = Working.of(x, c, sites)
     for each in (working, working.without_rows()):
-        factor = Gaussian.build(each.likelihood).factor(t2)
+        factor = GaussianSide.build(each.likelihood).factor(t2)
         found = factor.mean(t1)
         assert np.allclose(found, mean[k:], rtol=0, atol=ALGEBRA)
         assert np.allclose(factor.var, np.diag(cov)[k:], rtol=ALGEBRA)
         assert np.isclose(each.log_normalizer(factor, t1, found), total, rtol=ALGEBRA)
-    of_rows = working.row_marginals(Gaussian.build(working.likelihood).factor(t2), mean[k:])
+    of_rows = working.row_marginals(GaussianSide.build(working.likelihood).factor(t2), mean[k:])
     assert np.allclose(of_rows[0], both @ mean, rtol=0, atol=ALGEBRA)
     assert np.allclose(of_rows[1], np.einsum("ij,jk,ik->i", both, cov, both), rtol=ALGEBRA)
 

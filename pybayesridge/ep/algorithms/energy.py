@@ -19,7 +19,7 @@ from pybayesridge.ep.algorithms.state import CAVITY_FLOOR, EPModel, State
 from pybayesridge.ep.model.gaussian import Factor
 from pybayesridge.ep.model.groups import Coupling
 from pybayesridge.ep.model.prior import (
-    Tilted,
+    TiltedCoefficients,
     cavity_of_moments,
     conjugate,
     inverse_coupling,
@@ -38,7 +38,7 @@ class EnergyPoint:
         Its coordinates.
     factor : Factor
         The factorised A(t2).
-    cavity : Tilted
+    cavity : TiltedCoefficients
         The cavities whose tilted moments are (mean, z).
     energy : float
         G.
@@ -47,7 +47,7 @@ class EnergyPoint:
     mean: FloatArray
     t2: FloatArray
     factor: Factor
-    cavity: Tilted
+    cavity: TiltedCoefficients
     energy: float
 
     @property

@@ -10,7 +10,7 @@ from scipy.linalg import lapack
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.ep.model.gaussian import Factor, PrimalFactor
-from pybayesridge.ep.model.prior import Tilted, coupling, curvature, tilted
+from pybayesridge.ep.model.prior import TiltedCoefficients, coupling, curvature, tilted
 from pybayesridge.linalg.conjugate_gradients import conjugate_gradients
 
 _INNER_TOL = 1e-7
@@ -48,7 +48,7 @@ class Inner:
         The factorised precision of Q.
     mean : ndarray (d,)
         Mean of Q.
-    tilt : Tilted
+    tilt : TiltedCoefficients
         The tilted distributions P of the cavities v - t.
     value : float
         ``log Z(t) + sum log Zhat(v - t)``, to be minimised.
@@ -60,7 +60,7 @@ class Inner:
     t2: FloatArray
     factor: Factor
     mean: FloatArray
-    tilt: Tilted
+    tilt: TiltedCoefficients
     value: float
     grad1: FloatArray
     grad2: FloatArray

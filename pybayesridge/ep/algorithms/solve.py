@@ -13,7 +13,7 @@ from pybayesridge.ep.algorithms.convergent import run_convergent
 from pybayesridge.ep.algorithms.damped import FLOOR, DampedRun, run_damped
 from pybayesridge.ep.algorithms.monotone import run_auto
 from pybayesridge.ep.algorithms.state import EPModel, State, active_sites
-from pybayesridge.ep.model.gaussian import Factor, Gaussian
+from pybayesridge.ep.model.gaussian import Factor, GaussianSide
 from pybayesridge.ep.model.group_covariance import JointFactor, joint_factor
 from pybayesridge.ep.model.groups import compress
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
@@ -168,7 +168,7 @@ def posterior_factor(
     used = np.isfinite(result.site2)
     if not np.any(used):
         return None, used
-    gaussian = Gaussian.build(likelihood.columns(used))
+    gaussian = GaussianSide.build(likelihood.columns(used))
     groups = compress(result.groups, used)
     joint = None if groups is None else joint_factor(gaussian, result, used, groups)
     return joint or gaussian.factor(result.site2[used]), used
@@ -228,7 +228,7 @@ def model_of(
 ) -> EPModel:
     """Likelihood and prior of the columns that can be in."""
     prior = Prior.from_probability(prior_inclusion[used], slab_var, compress(groups, used))
-    return EPModel.build(Gaussian.build(likelihood.columns(used)), prior)
+    return EPModel.build(GaussianSide.build(likelihood.columns(used)), prior)
 
 
 def first_sites(model: EPModel, used: BoolArray, start: Sites | None) -> tuple[FloatArray, FloatArray, bool]:

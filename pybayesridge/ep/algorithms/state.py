@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.ep.model.gaussian import Factor, Gaussian, PrimalFactor
+from pybayesridge.ep.model.gaussian import Factor, GaussianSide, PrimalFactor
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
-from pybayesridge.ep.model.prior import Prior, Tilted, matching_sites, tilted
+from pybayesridge.ep.model.prior import Prior, TiltedCoefficients, matching_sites, tilted
 
 #: Posterior variances below this fraction of the variance given inclusion count as that fraction in
 #: residuals.
@@ -32,7 +32,7 @@ class State:
         The factorised precision.
     mean : ndarray (d,)
         Mean of the Gaussian approximation.
-    tilt : Tilted
+    tilt : TiltedCoefficients
         Tilted distributions of the cavities.
     """
 
@@ -40,7 +40,7 @@ class State:
     t2: FloatArray
     factor: Factor
     mean: FloatArray
-    tilt: Tilted
+    tilt: TiltedCoefficients
 
     @property
     def var(self) -> FloatArray:
@@ -54,7 +54,7 @@ class EPModel:
 
     Attributes
     ----------
-    gaussian : Gaussian
+    gaussian : GaussianSide
         The likelihood, ready to be factorised with sites.
     prior : Prior
         The prior, every p > 0.
@@ -66,7 +66,7 @@ class EPModel:
         Signs among the copies.
     """
 
-    gaussian: Gaussian
+    gaussian: GaussianSide
     prior: Prior
     site_cap: FloatArray
     copies: IntArray | None
@@ -74,7 +74,7 @@ class EPModel:
 
     @classmethod
     def build(
-        cls, gaussian: Gaussian, prior: Prior, found: tuple[IntArray | None, FloatArray] | None = None
+        cls, gaussian: GaussianSide, prior: Prior, found: tuple[IntArray | None, FloatArray] | None = None
     ) -> EPModel:
         """Model of a likelihood and a prior with as many columns; `found` are the copies where they are known."""
         cap = _SITE_CAP * (gaussian.likelihood.precision + 1.0 / prior.slab_var)

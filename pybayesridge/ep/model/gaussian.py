@@ -228,7 +228,7 @@ Factor = PrimalFactor | DualFactor
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class GaussianSide:
     """The linear algebra of a likelihood that is normal in the coefficients: its product with any sites, factorised.
 
     Attributes
@@ -245,7 +245,7 @@ class Gaussian:
     rest_below: FloatArray
 
     @classmethod
-    def build(cls, likelihood: GaussianLikelihood, dual: bool | None = None) -> Gaussian:
+    def build(cls, likelihood: GaussianLikelihood, dual: bool | None = None) -> GaussianSide:
         """Choose the form; ``dual`` defaults to d > k and d > 64, k the rows."""
         k, d = likelihood.data.root.shape
         if dual is None:
@@ -253,11 +253,11 @@ class Gaussian:
         gram = None if dual else np.asfortranarray(likelihood.gram())
         return cls(likelihood, gram, _TINY_SITE * likelihood.data.gram_diag / likelihood.noise_var)
 
-    def with_noise(self, noise_var: float) -> Gaussian:
+    def with_noise(self, noise_var: float) -> GaussianSide:
         """The same with another noise variance, X'X not computed again."""
         ratio = self.likelihood.noise_var / noise_var
         gram = None if self.gram is None else self.gram * ratio
-        return Gaussian(replace(self.likelihood, noise_var=noise_var), gram, self.rest_below * ratio)
+        return GaussianSide(replace(self.likelihood, noise_var=noise_var), gram, self.rest_below * ratio)
 
     @property
     def n_columns(self) -> int:

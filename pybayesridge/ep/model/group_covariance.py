@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.ep.model.gaussian import Factor, Gaussian
+from pybayesridge.ep.model.gaussian import Factor, GaussianSide
 from pybayesridge.ep.model.groups import group_sizes, group_sum
 from pybayesridge.ep.model.result import EPResult
 
@@ -64,14 +64,14 @@ class JointFactor:
         return self.inner.draw(n_draws, rng) + together
 
 
-def joint_factor(gaussian: Gaussian, result: EPResult, used: BoolArray, groups: IntArray) -> JointFactor | None:
+def joint_factor(gaussian: GaussianSide, result: EPResult, used: BoolArray, groups: IntArray) -> JointFactor | None:
     """Factorise the Gaussian in which each group's site matches its whole tilted covariance.
 
     Exact where the columns are orthogonal. Of groups of one column nothing changes.
 
     Parameters
     ----------
-    gaussian : Gaussian
+    gaussian : GaussianSide
         The likelihood of the used columns, d of them.
     result : EPResult
         The fit, for all columns.

@@ -55,7 +55,7 @@ class Prior:
 
 
 @dataclass(frozen=True, slots=True)
-class Tilted:
+class TiltedCoefficients:
     """Tilted distributions of d coefficients; every array has shape (d,).
 
     Attributes
@@ -92,7 +92,7 @@ class Tilted:
         return self.prob * (self.slab_var + self.not_prob * self.slab_mean**2)
 
 
-def tilted(h1: FloatArray, h2: FloatArray, prior: Prior) -> Tilted:
+def tilted(h1: FloatArray, h2: FloatArray, prior: Prior) -> TiltedCoefficients:
     """Tilted distributions of the cavities ``exp(h1 w - h2 w^2 / 2)``; needs ``h2 > -1 / slab_var``.
 
     Equations 38-41 of Hernández-Lobato and Hernández-Lobato (2011) in a form that does not cancel.
@@ -115,7 +115,7 @@ def tilted(h1: FloatArray, h2: FloatArray, prior: Prior) -> Tilted:
     mu = h1 * tau
     log_slab = group_sum(0.5 * (h1 * mu - np.log1p(growth)), prior.groups)
     log_odds = prior.logit + log_slab
-    return Tilted(
+    return TiltedCoefficients(
         prob=expit(log_odds),
         not_prob=expit(-log_odds),
         slab_mean=mu,
@@ -133,14 +133,14 @@ def _log_norm(log_slab: FloatArray, prior: Prior) -> FloatArray:
     return total if prior.groups is None else total / group_sizes(prior.groups)
 
 
-def matching_sites(t: Tilted, prior: Prior) -> tuple[FloatArray, FloatArray]:
+def matching_sites(t: TiltedCoefficients, prior: Prior) -> tuple[FloatArray, FloatArray]:
     """Sites that give the Gaussian with the tilted mean and variance when multiplied by the cavity.
 
     ``t2 = 1 / var - h2`` and ``t1 = mean / var - h1``, rearranged so that neither difference cancels.
 
     Parameters
     ----------
-    t : Tilted
+    t : TiltedCoefficients
         Tilted distributions.
     prior : Prior
         Their prior.
@@ -158,7 +158,7 @@ def matching_sites(t: Tilted, prior: Prior) -> tuple[FloatArray, FloatArray]:
     return t1, t2
 
 
-def cavity_of_moments(mean: FloatArray, var: FloatArray, prior: Prior) -> Tilted:
+def cavity_of_moments(mean: FloatArray, var: FloatArray, prior: Prior) -> TiltedCoefficients:
     """Invert :func:`tilted`: find the cavity whose tilted distribution has this mean and variance.
 
     With ``s = var + mean^2`` the inclusion probability r solves, on (mean^2 / s, 1),
@@ -197,10 +197,10 @@ def cavity_of_moments(mean: FloatArray, var: FloatArray, prior: Prior) -> Tilted
     h2 = inv_tau - 1.0 / prior.slab_var
     log_slab = 0.5 * (mean / prob * h1 - np.log(prior.slab_var * inv_tau))
     log_norm = np.logaddexp(prior.log_not_p, prior.log_p + log_slab)
-    return Tilted(prob, not_prob, mean / prob, 1.0 / inv_tau, log_norm, h1, h2)
+    return TiltedCoefficients(prob, not_prob, mean / prob, 1.0 / inv_tau, log_norm, h1, h2)
 
 
-def _cavity_of_group_moments(mean: FloatArray, var: FloatArray, prior: Prior, groups: IntArray) -> Tilted:
+def _cavity_of_group_moments(mean: FloatArray, var: FloatArray, prior: Prior, groups: IntArray) -> TiltedCoefficients:
     """:func:`cavity_of_moments` for groups."""
     sure = prior.always_in
     second = var + mean**2
@@ -213,10 +213,10 @@ def _cavity_of_group_moments(mean: FloatArray, var: FloatArray, prior: Prior, gr
     h1 = mu * inv_tau
     h2 = inv_tau - 1.0 / prior.slab_var
     log_slab = group_sum(0.5 * (mu * h1 - np.log(prior.slab_var * inv_tau)), groups)
-    return Tilted(prob, not_prob, mu, 1.0 / inv_tau, _log_norm(log_slab, prior), h1, h2, groups)
+    return TiltedCoefficients(prob, not_prob, mu, 1.0 / inv_tau, _log_norm(log_slab, prior), h1, h2, groups)
 
 
-def conjugate(t: Tilted, mean: FloatArray, var: FloatArray) -> FloatArray:
+def conjugate(t: TiltedCoefficients, mean: FloatArray, var: FloatArray) -> FloatArray:
     """Convex conjugate ``h*(mean, s) = sup_h h1 mean - h2 s / 2 - log_norm``, ``s = var + mean^2``.
 
     ``t`` is what :func:`cavity_of_moments` returned for this mean and variance; shape (d,). That of a group is the
@@ -225,12 +225,12 @@ def conjugate(t: Tilted, mean: FloatArray, var: FloatArray) -> FloatArray:
     return t.h1 * mean - 0.5 * t.h2 * (var + mean**2) - t.log_norm
 
 
-def _alpha(t: Tilted, kappa: FloatArray) -> FloatArray:
+def _alpha(t: TiltedCoefficients, kappa: FloatArray) -> FloatArray:
     """Coefficient of Sherman and Morrison's formula for the tilted covariance; equal within a group, (d,)."""
     return t.not_prob / (1.0 + 0.5 * t.not_prob * group_sum(1.0 + kappa**2, t.groups))
 
 
-def inverse_curvature(t: Tilted) -> tuple[FloatArray, FloatArray, FloatArray]:
+def inverse_curvature(t: TiltedCoefficients) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Inverse of the tilted covariance matrix of (w, w^2): the Jacobian of the inverse map.
 
     ``d h1 = P11 dm + P12 ds`` and ``-d h2 / 2 = P12 dm + P22 ds``. By Sherman-Morrison on the within-slab
@@ -239,7 +239,7 @@ def inverse_curvature(t: Tilted) -> tuple[FloatArray, FloatArray, FloatArray]:
 
     Parameters
     ----------
-    t : Tilted
+    t : TiltedCoefficients
         Tilted distributions.
 
     Returns
@@ -256,7 +256,7 @@ def inverse_curvature(t: Tilted) -> tuple[FloatArray, FloatArray, FloatArray]:
     return p11, p12, p22
 
 
-def inverse_coupling(t: Tilted) -> Coupling | None:
+def inverse_coupling(t: TiltedCoefficients) -> Coupling | None:
     """The entries of :func:`inverse_curvature` between the columns of a group.
 
     The covariance of a group's (w, w^2) is ``r V + r (1 - r) u u'``, V the 2 x 2 blocks within the slab and u the
@@ -270,7 +270,7 @@ def inverse_coupling(t: Tilted) -> Coupling | None:
     return Coupling(t.groups, -1.0, first, 0.5 * size * (1.0 - kappa) / t.slab_var)
 
 
-def curvature(t: Tilted) -> tuple[FloatArray, FloatArray, FloatArray]:
+def curvature(t: TiltedCoefficients) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Tilted covariance matrix of (w, w^2), entries 11, 12 and 22, each of shape (d,)."""
     r, mu, tau = t.prob, t.slab_mean, t.slab_var
     spread = r * t.not_prob
@@ -281,7 +281,7 @@ def curvature(t: Tilted) -> tuple[FloatArray, FloatArray, FloatArray]:
     return c11, c12, c22
 
 
-def coupling(t: Tilted) -> Coupling | None:
+def coupling(t: TiltedCoefficients) -> Coupling | None:
     """Entries of :func:`curvature` between columns of a group: ``r (1 - r) u u'``, u the moments in the slab."""
     if t.groups is None:
         return None
