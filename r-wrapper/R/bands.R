@@ -76,7 +76,7 @@ labels_of_bands <- function(labels, input, unpenalized) {
 
 # Methods that fits with bands have; Python says why there is no other.
 check_bands <- function(bands, input, family) {
-  if (!family %in% several_penalties && !is.null(bands)) {
+  if (!family %in% of_several_penalties() && !is.null(bands)) {
     stop("'bands' requires ", with_several_penalties(), call. = FALSE)
   }
   !is.null(bands) || !is.null(input$band_terms)

@@ -243,7 +243,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   family <- chosen_family(family, link = link)
   gaussian <- family$name == "gaussian"
   refuse_other_families(call, family$name)
-  valid <- methods_of_family[[family$name]]
+  valid <- families[[family$name]]$methods
   method <- if (missing(method)) valid[1L] else match.arg(method, valid)
   solver <- match.arg(solver)
   refuse_no_factors(family, method, solver)
@@ -257,7 +257,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   } else {
     refuse_both(x, y)
     check_formula(formula, "bayes_ridge", data)
-    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, family = family$name, bands = family$name %in% several_penalties)
+    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, family = family$name, bands = family$name %in% of_several_penalties())
   }
   banded <- check_bands(bands, input, family$name)
   if ((!gaussian || banded) && missing(tol)) tol <- NULL
@@ -284,7 +284,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
     list(
       model = list(
         family = family$name, link = if (family$link != "identity") family$link, dispersion = dispersion_of(family, dispersion),
-        flat_in = if (family$name %in% taken_by$flat_in) match.arg(flat_in), trials = input$trials, levels = input$levels,
+        flat_in = if ("flat_in" %in% families[[family$name]]$takes) match.arg(flat_in), trials = input$trials, levels = input$levels,
         exposure = input$exposure, df = check_number(df, "df")
       ),
       fit = list(solver = solver)
@@ -389,7 +389,7 @@ fit_of_export <- function(value, row_names = NULL) {
   kind <- kind_of_export(value$family)
   generalized <- !is.null(kind$distribution)
   own <- switch(kind$model,
-    bayes_ridge = if (generalized) generalized_values(value, one, row_names) else ridge_values(value, one),
+    bayes_ridge = if (generalized) generalized_values(value, one, families[[kind$distribution]], row_names) else ridge_values(value, one),
     spike_slab = c(selection_values(value, names), if (generalized) generalized_selection_values(value))
   )
   if (kind$banded) own <- c(own, bands_values(value))

@@ -83,8 +83,8 @@ exposure_of_rows <- function(object, rows, own, given = NULL, newdata = NULL) {
     valid_exposure(out, labels, "offset() in the formula, of which exposures are the exponentials,", missing = TRUE)
     return(out)
   }
-  if (!isTRUE(object$distribution %in% taken_by$exposure)) {
-    stop("'exposure' is for fits with family = ", either(vapply(taken_by$exposure, told_family, "")), call. = FALSE)
+  if (!"exposure" %in% family_of(object)$takes) {
+    stop("'exposure' is for fits with family = ", either(vapply(taking("exposure"), told_family, "")), call. = FALSE)
   }
   if (!is.null(attr(object$terms, "offset"))) {
     stop("the formula has the exposures, by offset(): change its variables in 'newdata', and leave out 'exposure'", call. = FALSE)

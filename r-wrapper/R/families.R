@@ -1,5 +1,9 @@
 # What differs between families of responses, one list for each; `fit` is a fit, `rows` positions of its rows.
 #   links      that it has, the default first
+#   methods    of bayes_ridge(), the default first; Python says why some are refused
+#   takes      arguments of bayes_ridge() and spike_slab() that only some families take
+#   several_penalties, selection  whether it has fits of bayes_ridge() with several, and of spike_slab()
+#   of_object  of a family object that has another name: `name`, `link` and more
 #   object     as of stats::family()
 #   noise      whether responses have a noise variance
 #   title      what stands after the name of the model
@@ -11,6 +15,8 @@
 #   responses  those of the fit as Python takes them (n x q)
 #   pictures   that only it has
 #   left_out   log densities of rows predicted from the others
+#   keeps      the values of Python's export, besides those of all families, that a fit keeps
+#   values     others that are made of these
 # and, of families whose responses have no noise variance,
 #   moments    of means of responses at functionals: `fit` and `se.fit`; none where the mean is the linear predictor
 #   medians    whether these are medians and half the distance of quantiles, where means may be infinite
@@ -23,10 +29,16 @@
 #   latent     variance of the latent noise, given any further parameter
 #   shape      of families with a further parameter: what it is called, and the element with its posterior mean
 #   within     log of the mean likelihood of rows over components, and the `constant` that it lacks
+#   no_sigma   what sigma() says where there is something like it
+#   checked_by what checks responses in place of pit()
 #   cuts       whether categories lie between cut points (ordinal.R)
 families <- list(
   gaussian = list(
     links = "identity",
+    methods = c("exact", "em", "loocv", "gcv", "fixed", "reml"),
+    takes = c("sigma2", "dof", "accelerate", "noise_var", "damping", "hyper", "start"),
+    several_penalties = TRUE,
+    selection = TRUE,
     object = function(fit) stats::gaussian(),
     noise = TRUE,
     title = function(fit) "",
@@ -44,6 +56,11 @@ families <- list(
   ),
   binomial = list(
     links = c("logit", "probit"),
+    methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
+    takes = c("solver", "flat_in", "link"),
+    several_penalties = TRUE,
+    selection = TRUE,
+    keeps = c("event", "trials", "n_trials", "n_events"),
     object = function(fit) stats::binomial(fit$link),
     noise = FALSE,
     title = function(fit) paste0(", binomial family, ", fit$link, " link"),
@@ -68,10 +85,16 @@ families <- list(
     unit = "prob",
     latent = function(fit, alpha) if (fit$link == "probit") 1 else pi^2 / 3,
     within = function(each, y, fit, rows) log_within(each, y, fit$trials[rows] - y, fit$link),
-    constant = function(y, fit) lchoose(fit$trials, y)
+    constant = function(y, fit) lchoose(fit$trials, y),
+    checked_by = "plot(which = \"calibration\") checks yes/no responses"
   ),
   poisson = list(
     links = "log",
+    methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
+    takes = c("solver", "flat_in", "exposure"),
+    several_penalties = TRUE,
+    selection = TRUE,
+    keeps = c("exposure", "n_events", "latent_variance"),
     object = function(fit) stats::poisson(),
     noise = FALSE,
     title = function(fit) ", Poisson family, log link",
@@ -97,10 +120,19 @@ families <- list(
       exposure <- if (is.null(fit$exposure)) 1 else fit$exposure[rows]
       log_mean_of(log_means_of_counts(each$where, each$scale2, y, exposure), each)
     },
-    constant = function(y, fit) stats::dpois(y, y, log = TRUE)
+    constant = function(y, fit) stats::dpois(y, y, log = TRUE),
+    checked_by = "ppc() checks counts"
   )
 )
 families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
+  methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
+  takes = c("solver", "flat_in", "exposure", "dispersion"),
+  several_penalties = FALSE,
+  selection = FALSE,
+  of_object = function(family) {
+    if (is_negative_binomial(family)) list(name = "negative-binomial", link = "log", dispersion = given_dispersion(family))
+  },
+  keeps = c(families$poisson$keeps, "dispersion", "dispersion_mean"),
   object = function(fit) negative_binomial_object(fit$dispersion),
   title = function(fit) ", negative binomial family, log link",
   response = function(y, name) counts_response(y, name, "\"negative-binomial\""),
@@ -115,6 +147,11 @@ families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
 ))
 families[["beta-binomial"]] <- utils::modifyList(families$binomial, list(
   links = "logit",
+  methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
+  takes = c("solver", "flat_in", "dispersion"),
+  several_penalties = FALSE,
+  selection = FALSE,
+  keeps = c(families$binomial$keeps, "dispersion", "dispersion_mean"),
   object = function(fit) beta_binomial_object(fit$dispersion),
   title = function(fit) ", beta-binomial family, logit link",
   response = function(y, name) beta_binomial_response(y, name),
@@ -123,10 +160,14 @@ families[["beta-binomial"]] <- utils::modifyList(families$binomial, list(
   inflation = function(fit) 1 + (fit$trials - 1) * fit$dispersion / (1 + fit$dispersion),
   within = function(each, y, fit, rows) {
     log_mean_of(log_means_of_shares(each$where, each$scale2, y, fit$trials[rows] - y, alpha_of_nodes(fit)), each)
-  }
+  },
+  checked_by = "plot(which = \"calibration\") checks shares of trials"
 ))
 families[["student-t"]] <- list(
   links = "identity",
+  methods = c("ep", "laplace", "exact", "gcv", "em", "loocv", "fixed"),
+  takes = c("solver", "df"),
+  keeps = c("noise_scale", "noise_scale_mean", "noise_df"),
   object = function(fit) student_object(fit$noise_scale, fit$noise_df),
   noise = FALSE,
   title = function(fit) ", Student-t noise",
@@ -146,11 +187,22 @@ families[["student-t"]] <- list(
   has_ratio = function(fit) FALSE,
   latent = function(fit, shape) shape^2,
   within = function(each, y, fit, rows) log_mean_of(log_means_of_student(each$where, each$scale2, y, scale_of_nodes(fit)), each),
-  constant = function(y, fit) numeric(length(y))
+  constant = function(y, fit) numeric(length(y)),
+  no_sigma = "hyperparameters() returns the scale and the degrees of freedom of its noise",
+  checked_by = "ppc() checks responses with Student-t noise"
 )
-
 families[["ordinal"]] <- list(
   links = c("logit", "probit"),
+  methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
+  takes = c("solver", "flat_in", "link"),
+  keeps = c("category_counts", "codes"),
+  values = function(value, rows) {
+    list(
+      categories = as.character(unlist(value$categories)),
+      fitted.values = category_matrix(value[["probabilities"]], rows, value$categories),
+      linear.predictors = if (!is.null(value[["linear_predictors"]])) as.vector(value$linear_predictors)
+    )
+  },
   object = function(fit) ordinal_object(fit$link),
   noise = FALSE,
   title = function(fit) paste0(", ordinal family, ", fit$link, " link"),
@@ -170,10 +222,17 @@ families[["ordinal"]] <- list(
   has_ratio = function(fit) fit$link == "logit",
   latent = function(fit, shape) if (fit$link == "probit") 1 else pi^2 / 3,
   constant = function(y, fit) numeric(length(y)),
+  checked_by = "ppc() checks ordered categories",
   cuts = TRUE
 )
 
 family_of <- function(object) families[[.subset2(object, "distribution") %||% "gaussian"]]
+
+# Names of the families of which something is true.
+families_with <- function(true) names(Filter(true, families))
+of_several_penalties <- function() families_with(function(family) isTRUE(family$several_penalties))
+of_selection <- function() families_with(function(family) isTRUE(family$selection))
+taking <- function(argument) families_with(function(family) argument %in% family$takes)
 
 # The `name` and the `link` of a family, which is as in glm(); one of `known`. A family that is named may have its link beside it.
 chosen_family <- function(family, known = names(families), link = NULL) {
@@ -184,8 +243,11 @@ chosen_family <- function(family, known = names(families), link = NULL) {
   if (!is.null(link)) {
     stop("give the link once: by the family, as in binomial(\"probit\"), or by 'link' with the name of the family", call. = FALSE)
   }
-  if (inherits(family, "family") && "negative-binomial" %in% known && is_negative_binomial(family)) {
-    return(list(name = "negative-binomial", link = "log", dispersion = given_dispersion(family)))
+  for (one in families[known]) {
+    found <- if (inherits(family, "family") && !is.null(one$of_object)) one$of_object(family)
+    if (!is.null(found)) {
+      return(found)
+    }
   }
   given <- if (inherits(family, "family")) paste0(family$family, "(\"", family$link, "\")")
   if (is.null(given) || !family$family %in% known || !family$link %in% families[[family$family]]$links) {
@@ -218,42 +280,19 @@ either <- function(words) {
   if (last < 2L) words else paste(paste(words[-last], collapse = ", "), words[last], sep = " or ")
 }
 
-# Arguments of bayes_ridge() and spike_slab() that only some families take.
-taken_by <- list(
-  sigma2 = "gaussian", dof = "gaussian", accelerate = "gaussian", noise_var = "gaussian", damping = "gaussian",
-  hyper = "gaussian", start = "gaussian", solver = setdiff(names(families), "gaussian"),
-  flat_in = setdiff(names(families), c("gaussian", "student-t")), exposure = c("poisson", "negative-binomial"), df = "student-t",
-  dispersion = c("negative-binomial", "beta-binomial"), link = c("binomial", "ordinal")
-)
-
 # How a family is written.
 told_family <- function(name) if (has_constructor(name)) paste0(name, "()") else paste0("\"", name, "\"")
 
 # Whether R has a function that makes the family.
-has_constructor <- function(name) name %in% c("gaussian", "binomial", "poisson")
+has_constructor <- function(name) exists(name, asNamespace("stats"), mode = "function", inherits = FALSE)
 
 # Arguments in `call` that are of other families.
 refuse_other_families <- function(call, name) {
-  for (given in intersect(names(taken_by), names(call))) {
-    if (!name %in% taken_by[[given]]) {
-      stop("'", given, "' is for family = ", either(vapply(taken_by[[given]], told_family, "")), ": leave it out", call. = FALSE)
-    }
+  of_some <- unlist(lapply(families, `[[`, "takes"))
+  for (given in setdiff(intersect(of_some, names(call)), families[[name]]$takes)) {
+    stop("'", given, "' is for family = ", either(vapply(taking(given), told_family, "")), ": leave it out", call. = FALSE)
   }
 }
-
-# The methods of bayes_ridge(); Python says why other families have no "exact" and no "gcv".
-methods_of_family <- list(
-  gaussian = c("exact", "em", "loocv", "gcv", "fixed", "reml"),
-  binomial = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
-  poisson = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
-  `negative-binomial` = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
-  `beta-binomial` = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
-  `student-t` = c("ep", "laplace", "exact", "gcv", "em", "loocv", "fixed"),
-  ordinal = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv")
-)
-
-# Families that several penalties are for.
-several_penalties <- c("gaussian", "binomial", "poisson")
 
 # Fitted values and residuals, n x q.
 fit_responses <- function(object) as.matrix(object$fitted.values) + as.matrix(object$residuals)

@@ -21,7 +21,7 @@ formula_input <- function(call, env, contrasts, intercept = NULL, family = "gaus
   frame <- learned_frame(eval(frame_call, env), frame_call, data, env)
   terms <- attr(frame, "terms")
   offset <- stats::model.offset(frame)
-  if (!is.null(offset) && !family %in% taken_by$exposure) {
+  if (!is.null(offset) && !"exposure" %in% families[[family]]$takes) {
     stop("an offset is not supported", if (family == "gaussian") ": subtract it from the response", call. = FALSE)
   }
   if (attr(terms, "response") == 0L) {
@@ -95,7 +95,7 @@ special_terms <- function(formula, env, data, bands) {
   if (bands) split_formula(formula, data)
 }
 
-with_several_penalties <- function() paste("family =", either(vapply(several_penalties, told_family, "")))
+with_several_penalties <- function() paste("family =", either(vapply(of_several_penalties(), told_family, "")))
 
 smooth_terms <- c("te", "ti", "t2")
 

@@ -1,23 +1,13 @@
 # Responses that are not Gaussian: what fits of them keep, and their methods. What differs between families is in families.R, their
 # posterior in generalized_posterior.R.
 
-# The values that only ridges of such responses have.
-generalized_values <- function(value, one, row_names = NULL) {
-  plain_numbers <- c(
-    "trials", "exposure", "loo_probabilities", "loo_means", "loo_log_density", "penalty_means", "dispersion", "dispersion_mean",
-    "category_counts", "codes"
-  )
-  names <- c(
-    "link", "event", "parameterization", "solver", "n_trials", "n_events", "latent_variance", "loo_log_score", "loo_brier",
-    "loo_auc", "loo_deviance", "loo_absolute_error", "noise_scale", "noise_scale_mean", "noise_df"
-  )
+# The values that only ridges of such responses have: those of all families, scores among them, and what the family keeps.
+generalized_values <- function(value, one, family, row_names = NULL) {
+  kept <- c("link", "parameterization", "solver", "penalty_means", grep("^loo_", names(value), value = TRUE), family$keeps)
   c(
-    value[intersect(names, names(value))],
-    lapply(value[intersect(plain_numbers, names(value))], as.vector),
+    lapply(value[intersect(kept, names(value))], as.vector),
+    if (!is.null(family$values)) family$values(value, row_names),
     list(
-      categories = if (!is.null(value$categories)) as.character(unlist(value$categories)),
-      fitted.values = category_matrix(value[["probabilities"]], row_names, value$categories),
-      linear.predictors = if (!is.null(value[["linear_predictors"]])) as.vector(value$linear_predictors),
       lambda_ = one(value$lambda_),
       tau2 = one(value$tau2),
       log_marginal = one(value$log_marginal),
@@ -196,11 +186,7 @@ sigma.pybayesridge_generalized <- function(object, use.fallback = TRUE, ...) {
   refuse_dots("sigma", ...)
   stop(
     "sigma() is not defined for ", if (has_cuts(object)) "an " else "a ", object$distribution, " fit: ",
-    if (object$distribution == "student-t") {
-      "hyperparameters() returns the scale and the degrees of freedom of its noise"
-    } else {
-      "its responses have no noise variance"
-    },
+    family_of(object)$no_sigma %||% "its responses have no noise variance",
     call. = FALSE
   )
 }

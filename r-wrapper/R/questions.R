@@ -175,17 +175,7 @@ pit <- function(object, target = NULL, ...) {
   refuse_dots("pit", ...)
   check_fit(object, "pit")
   if (!family_of(object)$noise) {
-    stop(
-      "pit() is for family = gaussian(): ",
-      switch(object$distribution,
-        binomial = "plot(which = \"calibration\") checks yes/no responses",
-        `beta-binomial` = "plot(which = \"calibration\") checks shares of trials",
-        `student-t` = "ppc() checks responses with Student-t noise",
-        ordinal = "ppc() checks ordered categories",
-        "ppc() checks counts"
-      ),
-      call. = FALSE
-    )
+    stop("pit() is for family = gaussian(): ", family_of(object)$checked_by, call. = FALSE)
   }
   answer <- ask_python("pit", object, parent.frame(), target_for_python(object, target))
   stats::setNames(as.vector(answer$values), row_names_of(object))

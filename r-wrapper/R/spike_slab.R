@@ -121,7 +121,7 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
   refuse_dots("spike_slab", ...)
   call <- match.call()
   method <- match.arg(method)
-  family <- chosen_family(family, c("gaussian", "binomial", "poisson"))
+  family <- chosen_family(family, of_selection())
   gaussian <- family$name == "gaussian"
   refuse_other_families(call, family$name)
   if (!is.null(hyper)) hyper <- match.arg(hyper, c("average", "maximize"))

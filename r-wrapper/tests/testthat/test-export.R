@@ -124,3 +124,32 @@ for (file in list.files("golden", "[.]json$")) {
     expect_s3_class(table, "summary.pybayesridge_fit")
   })
 }
+
+test_that("a further family is an entry in the table", {
+  skip_if_not_installed("jsonlite")
+  export <- decoded(jsonlite::fromJSON(file.path("golden", "student.json"), simplifyVector = FALSE))$export
+  known <- fit_of_export(export)
+  new <- families[["student-t"]]
+  new[c("keeps", "no_sigma", "checked_by")] <- list(c(new$keeps, "own"), "its noise is new", "ppc() checks the new one")
+  space <- asNamespace("pybayesridge")
+  before <- families
+  unlockBinding("families", space)
+  on.exit({
+    assign("families", before, space)
+    lockBinding("families", space)
+  })
+  assign("families", c(before, list(new = new)), space)
+  export[c("family", "own")] <- list("bayes_ridge_new", 5)
+  fit <- fit_of_export(export)
+  expect_identical(fit$own, 5)
+  expect_identical(fit$noise_df, known$noise_df)
+  expect_identical(hyperparameters(fit), hyperparameters(known))
+  set.seed(1)
+  drawn <- posterior_sample(known, 5, hyper = TRUE)
+  set.seed(1)
+  expect_identical(posterior_sample(fit, 5, hyper = TRUE), drawn)
+  expect_error(sigma(fit), "a new fit: its noise is new")
+  expect_error(pit(fit), "gaussian\\(\\): ppc\\(\\) checks the new one")
+  expect_identical(chosen_family("new"), list(name = "new", link = "identity"))
+  expect_error(refuse_other_families(quote(bayes_ridge(exposure = 1)), "new"), "poisson\\(\\) or \"negative-binomial\": leave it out")
+})
