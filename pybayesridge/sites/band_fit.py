@@ -42,7 +42,7 @@ from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.nodes import LAPLACE
 from pybayesridge.sites.prior import FlatIn, LogPrior
 from pybayesridge.sites.separation import dimensions
-from pybayesridge.sites.shape import ShapeGrid, integrate_shape, top_of
+from pybayesridge.sites.shape import ACCURACY, ShapeGrid, integrate_shape, top_of
 
 SITE_TOL = 1e-4
 """Accuracy of the approximation at a node, in posterior standard deviations."""
@@ -621,8 +621,9 @@ def _over_shapes(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: fl
             fits[log_shape] = _summed(problem, other, of_unit(other.likelihood), prior, power, tol)
         return fits[log_shape].log_evidence
 
-    grid = integrate_shape(evidence, shapes, top, spacing)
-    most = ACCEPTED * tol if isinstance(place, _SampledPlace) else np.inf
+    by_points = isinstance(place, _SampledPlace)
+    grid = integrate_shape(evidence, shapes, top, spacing, tol if by_points else ACCURACY)
+    most = ACCEPTED * tol if by_points else np.inf
     return _OfShapes(likelihood, [fits[u] for u in grid.u.tolist()], grid, most)
 
 

@@ -42,7 +42,7 @@ HALVINGS = 3
 """Most halvings of the spacing."""
 
 ACCURACY = 1e-3
-"""Estimated error of the integral over u, relative, that counts as none."""
+"""Estimated error of the integral over u, relative, that counts as none unless told otherwise."""
 
 CLOSE = 0.25
 """Steps of the search for the top are not made shorter than this: on such a scale the evidence is a parabola."""
@@ -253,7 +253,9 @@ def _bend(below: float, middle: float, above: float, at: Callable[[float], float
     return 2.0 * (rise - fall) / (above - below)
 
 
-def integrate_shape(evidence: Callable[[float], float], prior: ShapePrior, top: float, spacing: float) -> ShapeGrid:
+def integrate_shape(
+    evidence: Callable[[float], float], prior: ShapePrior, top: float, spacing: float, accuracy: float = ACCURACY
+) -> ShapeGrid:
     """Integrate over u.
 
     Parameters
@@ -263,6 +265,8 @@ def integrate_shape(evidence: Callable[[float], float], prior: ShapePrior, top: 
     prior : ShapePrior
     top, spacing : float
         Where the density is largest, about, and the first spacing.
+    accuracy : float
+        Estimated error of the integral, relative, that counts as none.
     """
     found: dict[int, float] = {}
     unit, stride = spacing / 2**HALVINGS, 2**HALVINGS
@@ -272,7 +276,7 @@ def integrate_shape(evidence: Callable[[float], float], prior: ShapePrior, top: 
         at = range(lowest, highest + 1, stride)
         for i in sorted(set(at).difference(found)):
             found[i] = evidence(top + unit * i)
-        grid = _rule(top + unit * np.array(at), np.array([found[i] for i in at]), prior)
+        grid = _rule(top + unit * np.array(at), np.array([found[i] for i in at]), prior, accuracy)
         if grid.converged or stride == 1:
             return grid
         stride //= 2
@@ -308,7 +312,7 @@ def _extend(
             last = value
 
 
-def _rule(u: FloatArray, evidence: FloatArray, prior: ShapePrior) -> ShapeGrid:
+def _rule(u: FloatArray, evidence: FloatArray, prior: ShapePrior, accuracy: float) -> ShapeGrid:
     """The trapezoidal rule, beyond whose end nodes the density goes on as exponentials."""
     spacing = float(u[1] - u[0]) if u.size > 1 else 1.0
     log_density = evidence + prior.values(u)
@@ -325,7 +329,7 @@ def _rule(u: FloatArray, evidence: FloatArray, prior: ShapePrior) -> ShapeGrid:
         weight=mass / total,
         log_integral=float(top + np.log(spacing * total)),
         error=error,
-        converged=error <= ACCURACY,
+        converged=error <= accuracy,
         prior=prior,
         which=np.empty(0, dtype=np.intp),
     )
