@@ -40,8 +40,8 @@ STEP = 8
 LEFT_OUT = 1e-7
 """Share of a row's prediction that sets may have together which are not summed over at all nodes."""
 
-NODE_LEFT_OUT = 1e-10
-"""Likewise of a set at a node."""
+NODE_LEFT_OUT = 1e-9
+"""Share of a set that one of these nodes may have and not be summed over."""
 
 AT_ONCE = 1 << 16
 """Numbers of sets, nodes and rows held at once."""
@@ -170,7 +170,7 @@ def _chosen(
         alike = left[columns[left] == size]
         for part in np.array_split(alike, -(-alike.size * nodes.size // at_once)):
             if part.size:
-                used = some[(share[np.ix_(some, part)] > NODE_LEFT_OUT).any(axis=1)]
+                used = some[(share[np.ix_(some, part)] > NODE_LEFT_OUT * of_set[part]).any(axis=1)]
                 yield part, nodes[(np.abs(nodes[:, None] - used) <= STEP).any(axis=1)]
 
 
