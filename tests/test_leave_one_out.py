@@ -267,6 +267,14 @@ def test_sets_far_from_those_that_a_sampler_kept():
     assert np.abs(score.pointwise - expected).max() < FAR
 
 
+def test_paths_without_a_row_end_where_rounding_begins():
+    """With next to no noise at some nodes, and no warning."""
+    fit = make_sets(20240607, 331).fit(by_sampler=True)
+    score = fit.loo()
+    gap = np.abs(score.pointwise - left_out_by_sum(fit))
+    assert (gap <= np.maximum(STATED * score.pointwise_mcse, UNSEEN)).all()
+
+
 @pytest.mark.parametrize("given", [{}, {"noise_var": 1.0, "slab_var": 2.0}])
 def test_all_sets_agree_with_the_kept_states(given, monkeypatch):
     """Densities with the row, distribution functions and means, where few sets are possible: groups, weights."""

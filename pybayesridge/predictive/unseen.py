@@ -164,7 +164,10 @@ def _far(
     out: dict[int, IntArray] = {}
     doubt = []
     for i in range(rows.y.size):
-        for units in summits(_without_row(sets.problem, rows, i), sets.grid, MOST_UNITS):
+        # What a row alone has of a column leaves rounding errors, negative ones too: a path ends there.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ends = summits(_without_row(sets.problem, rows, i), sets.grid, MOST_UNITS)
+        for units in ends:
             if sets.key(units) in seen:
                 continue
             log_new = logsumexp(sets.densities(units, every, rows.only(np.array([i])))[0]) + log_density[i]
