@@ -53,6 +53,9 @@ DROP = 9.0
 MOST = 16.0
 """Totals whose log, relative to the latent variance, is larger are not looked at."""
 
+ROOM = 2.0
+"""The log of the total with the most probable further parameter is to be smaller by so much."""
+
 NEIGHBOURS = 12
 """Sites are interpolated between at most this many nodes."""
 
@@ -104,6 +107,11 @@ the whole at the most, and of the nodes of a value."""
 IMPROPER = (
     "the posterior of the variances is improper: the columns of the bands separate the responses, and the prior does "
     "not rule out coefficients of any size; pass a `prior` with a larger second number"
+)
+
+NOISELESS = (
+    "the columns of the bands explain the responses but for next to no noise, less than a thousandth of their "
+    "standard deviation: fit with one penalty, or use family='gaussian'"
 )
 
 MUCH = 10.0
@@ -607,6 +615,7 @@ def _over_shapes(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: fl
         node = first.at(place.middle, place.coordinates.factors(place.middle))
         guess = float(np.clip(likelihood.shape_near(node.mean), shapes.low, shapes.high))
         top, spacing = top_of(height, guess, shapes)
+        _check_noise(first, place, likelihood.of_shape(top).latent_variance)
         if abs(top - start) <= max(spacing, FAR_SHAPE):
             break
         start = top
@@ -625,6 +634,13 @@ def _over_shapes(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: fl
     grid = integrate_shape(evidence, shapes, top, spacing, tol if by_points else ACCURACY)
     most = ACCEPTED * tol if by_points else np.inf
     return _OfShapes(likelihood, [fits[u] for u in grid.u.tolist()], grid, most)
+
+
+def _check_noise(seen: _Seen, place: _Place | _SampledPlace, latent_variance: float) -> None:
+    """Refuse totals whose posterior is too close to the largest that are looked at."""
+    total = float(seen.space.terms.totals(place.coordinates.factors(place.middle)).sum())
+    if total > latent_variance * np.exp(MOST - ROOM):
+        raise ValueError(NOISELESS)
 
 
 def _by_ep(space: BandSpace | ArrowSpace, forms: list[_OfShapes], maxiter: int) -> list[_OfShapes]:

@@ -248,6 +248,10 @@ def test_what_cannot_be_done_is_refused(frame):
     for method in ("reml", "fixed", "em", "loocv"):
         with pytest.raises(ValueError, match="relative to the unknown scale of the noise: use 'ep' or 'laplace'"):
             model.fit(method)
+    x, y = matrix(40)
+    for noise in (0.0, 1e-9, 1e-3):
+        with pytest.raises(ValueError, match="explain the responses but for next to no noise"):
+            BayesRidge(x[:, 0] + x[:, 5] + noise * y, x, family="student-t", df=4, bands=BANDS).fit("laplace")
     many = pd.DataFrame({"y": np.random.default_rng(0).normal(size=1200), "g": (np.arange(1200) % 600).astype(str)})
     with pytest.raises(ValueError, match=r"groups with 500 or more are not for family='student-t'"):
         BayesRidge.from_formula("y ~ (1 | g)", many, family="student-t", df=4).fit()
