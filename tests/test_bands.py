@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -150,6 +151,23 @@ def test_variances_of_three_bands_equal_a_dense_grid():
         for name, level in (("lower", 0.025), ("upper", 0.975)):
             below = gammaincc(half, half * np.exp(log_scale2) / found[name].iloc[k] ** 2)
             assert abs(grid["weight"] @ below - level) < 3e-3
+
+
+@pytest.mark.parametrize(
+    ("sizes", "known"), share([((3, 4), None), ((4, 14), None), ((3, 4), 1.3), ((2, 2, 3), None)], 2)
+)
+def test_several_responses_equal_a_dense_grid_for_each(sizes, known):
+    effects = [(1.0, 0.3, 0.0), (0.0, 0.0, 0.0), (0.2, 3.0, 1.0)]
+    each = [data(14, sizes, some[: len(sizes)], seed=9) for some in effects]
+    y, x, band = np.column_stack([one[0] for one in each]), each[0][1], each[0][2]
+    many = fitted(y, x, band, tol=1e-2 if len(sizes) > 2 else 1e-5, sigma2=known)
+    assert many.converged.all()
+    given = {"step": 1.0, "low": -24.0, "high": 16.0} if len(sizes) > 2 else {}
+    for i in range(y.shape[1]):
+        grid = dense_grid(y[:, i], x, band, sigma2=known, **given)
+        alone = replace(many, posterior=many.posterior.of_targets(np.array([i])))
+        # As of single responses: with three bands the grid's own error is 3e-5.
+        assert compared(grid, alone) < 5 * ERROR
 
 
 HARD = {

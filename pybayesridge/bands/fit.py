@@ -302,19 +302,77 @@ class _Nodes:
 
     @property
     def needed(self) -> Box:
-        """The part of the box outside which no target's density, nor the mean variance of a band, matters."""
-        terms = self.log_integrals[:, None]
-        terms = np.concatenate([terms, terms + self.log_variances], axis=1)
-        with np.errstate(invalid="ignore"):
-            inside = terms > terms.max(axis=0) - DROP
-        return self.rule.narrowed(inside.any(axis=(1, 2)))
+        """See :func:`_needed`."""
+        return _needed(self.rule, self.log_integrals, self.log_variances)
 
     @property
     def weight(self) -> FloatArray:
         """Posterior weights, (M, q)."""
-        terms = self.log_terms
-        out: FloatArray = np.exp(terms - logsumexp(terms, axis=0))
-        return out
+        return _weight(self.log_terms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """What is compared between two rules, without the ridges at the nodes.
+
+    Attributes
+    ----------
+    rule : ShareRule
+    log_integrals, log_terms : (M, q) arrays
+    log_variances : (M, K, q) array
+        All as of :class:`_Nodes`.
+    weight : (M, q) array
+        Posterior weights.
+    coefficients : (p, q) array
+        Posterior means of the standardised coefficients in units of the targets' norms.
+    noise, rank : (q,) arrays
+        Posterior means of the noise variance and of the effective number of directions.
+    """
+
+    rule: ShareRule
+    log_integrals: FloatArray
+    log_terms: FloatArray
+    log_variances: FloatArray
+    weight: FloatArray
+    coefficients: FloatArray
+    noise: FloatArray
+    rank: FloatArray
+
+    @classmethod
+    def of(cls, problem: BandProblem, nodes: _Nodes) -> _Summary:
+        """The summary of the ridges at the nodes of a rule."""
+        integrals, weight = nodes.log_integrals, nodes.weight
+        each = list(zip(weight, nodes.fits, strict=True))
+        return cls(
+            rule=nodes.rule,
+            log_integrals=integrals,
+            log_terms=nodes.log_terms,
+            log_variances=nodes.log_variances,
+            weight=weight,
+            coefficients=_mean_coefficients(problem, nodes.rule.shares, weight, nodes.fits),
+            noise=np.asarray(sum(w * fit.sigma2 for w, fit in each)),
+            rank=np.asarray(sum(w * effective_directions(fit.spectrum, fit.mixture) for w, fit in each)),
+        )
+
+    @property
+    def needed(self) -> Box:
+        """See :func:`_needed`."""
+        return _needed(self.rule, self.log_integrals, self.log_variances)
+
+
+def _needed(rule: ShareRule, log_integrals: FloatArray, log_variances: FloatArray) -> Box:
+    """The part of the box outside which no target's density, nor the mean variance of a band, matters."""
+    terms = log_integrals[:, None]
+    terms = np.concatenate([terms, terms + log_variances], axis=1)
+    with np.errstate(invalid="ignore"):
+        inside = terms > terms.max(axis=0) - DROP
+    return rule.narrowed(inside.any(axis=(1, 2)))
+
+
+def _weight(log_terms: FloatArray) -> FloatArray:
+    """Posterior weights of nodes with such terms of the integral, (M, q)."""
+    out: FloatArray = np.exp(log_terms - logsumexp(log_terms, axis=0))
+    return out
 
 
 def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit:
@@ -353,14 +411,18 @@ def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol:
         nodes = _at_rule(problem, own, noise, ShareRule.of(box, orders[0]))
         count += len(nodes.fits)
     error, in_logs = np.zeros(problem.design.q), False
+    coarse = _Summary.of(problem, nodes)
     for order in orders[1:]:
-        finer = _at_rule(problem, own, noise, ShareRule.of(nodes.needed, order))
-        count += len(finer.fits)
-        change = _difference(problem, nodes, finer)
+        # The rotations of a rule take memory: those of one at a time are kept.
+        del nodes
+        nodes = _at_rule(problem, own, noise, ShareRule.of(coarse.needed, order))
+        count += len(nodes.fits)
+        fine = _Summary.of(problem, nodes)
+        change = _difference(problem, coarse, fine)
         # An error that falls geometrically: that of the coarser rule is about the change.
-        error = np.minimum(change, change ** (order / nodes.rule.order))
-        in_logs = bool(_off(nodes, finer, True).sum() < _off(nodes, finer, False).sum())
-        nodes = finer
+        error = np.minimum(change, change ** (order / coarse.rule.order))
+        in_logs = bool(_off(coarse, fine, True).sum() < _off(coarse, fine, False).sum())
+        coarse = fine
         if (error <= tol).all():
             break
     return replace(_collected(problem, own, nodes, error, error <= tol, count), in_logs=in_logs)
@@ -435,8 +497,10 @@ def _error_of_scrambles(problem: BandProblem, nodes: _Nodes, scramble: FloatArra
             [nodes.fits[m] for m in own],
         )
         means.append(root[own].T @ part.weight[:, 0])
-        fitted.append(problem.design.times(_mean_coefficients(problem, part))[:, 0])
-    _, spread = _share_moments(nodes)
+        fitted.append(
+            problem.design.times(_mean_coefficients(problem, part.rule.shares, part.weight, part.fits))[:, 0]
+        )
+    _, spread = _share_moments(nodes.rule, nodes.weight)
     weight = nodes.weight[:, 0]
     noise = sum(w * float(fit.sigma2[0]) for w, fit in zip(weight, nodes.fits, strict=True))
     rank = sum(
@@ -449,7 +513,8 @@ def _error_of_scrambles(problem: BandProblem, nodes: _Nodes, scramble: FloatArra
 
 
 def _at_rule(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, rule: ShareRule) -> _Nodes:
-    options = FitOptions(tol=INNER)
+    # One band is an ordinary ridge, to the last bit.
+    options = FitOptions(tol=INNER, shared_nodes=problem.count > 1)
     fits = []
     for shares in rule.shares:
         design, spectrum = problem.at(shares)
@@ -460,24 +525,21 @@ def _at_rule(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, rule:
     return _Nodes(rule, fits)
 
 
-def _difference(problem: BandProblem, coarse: _Nodes, fine: _Nodes) -> FloatArray:
+def _difference(problem: BandProblem, coarse: _Summary, fine: _Summary) -> FloatArray:
     """The largest change between two rules, for each target (q,)."""
     integral = np.abs(logsumexp(coarse.log_terms, axis=0) - logsumexp(fine.log_terms, axis=0))
-    (first, _), (second, spread) = (_share_moments(nodes) for nodes in (coarse, fine))
+    (first, _), (second, spread) = (_share_moments(each.rule, each.weight) for each in (coarse, fine))
     shares = (np.abs(first - second) / spread).max(axis=0)
-    change = problem.design.times(_mean_coefficients(problem, coarse) - _mean_coefficients(problem, fine))
-    weight = fine.weight
-    noise = sum(w * fit.sigma2 for w, fit in zip(weight, fine.fits, strict=True))
-    rank = sum(w * effective_directions(fit.spectrum, fit.mixture) for w, fit in zip(weight, fine.fits, strict=True))
+    change = problem.design.times(coarse.coefficients - fine.coefficients)
     with np.errstate(invalid="ignore", divide="ignore"):
-        fitted = np.sqrt((change**2).sum(axis=0) / (noise * np.maximum(rank, 1.0)))
+        fitted = np.sqrt((change**2).sum(axis=0) / (fine.noise * np.maximum(fine.rank, 1.0)))
     density = np.min([_off(coarse, fine, in_logs) for in_logs in (False, True)], axis=0)
     spreads = np.abs(_log_spreads(coarse) - _log_spreads(fine)).max(axis=0)
-    out: FloatArray = np.maximum.reduce([integral, shares, density, spreads, np.where(noise > 0, fitted, 0.0)])
+    out: FloatArray = np.maximum.reduce([integral, shares, density, spreads, np.where(fine.noise > 0, fitted, 0.0)])
     return out
 
 
-def _off(coarse: _Nodes, fine: _Nodes, in_logs: bool) -> FloatArray:
+def _off(coarse: _Summary, fine: _Summary, in_logs: bool) -> FloatArray:
     """Error in total variation of the density of the shares interpolated between the nodes of a coarse rule, (q,).
 
     It is half the mean absolute error of the log density.
@@ -489,15 +551,15 @@ def _off(coarse: _Nodes, fine: _Nodes, in_logs: bool) -> FloatArray:
     return out
 
 
-def _share_moments(nodes: _Nodes) -> tuple[FloatArray, FloatArray]:
+def _share_moments(rule: ShareRule, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means of the roots of the shares and their standard deviations, (K, q)."""
-    root, weight = np.sqrt(nodes.rule.shares), nodes.weight
+    root = np.sqrt(rule.shares)
     mean = root.T @ weight
     square = (root**2).T @ weight
     return mean, np.sqrt(np.maximum(square - mean**2, 1e-10 * square))
 
 
-def _log_spreads(nodes: _Nodes) -> FloatArray:
+def _log_spreads(nodes: _Summary) -> FloatArray:
     """Logs of the root mean square of the standard deviation of each band's coefficients, (K, q).
 
     It is that of coefficients of which the data say nothing; 0 where it does not exist.
@@ -507,11 +569,13 @@ def _log_spreads(nodes: _Nodes) -> FloatArray:
     return np.where(np.isfinite(logs), logs, 0.0)
 
 
-def _mean_coefficients(problem: BandProblem, nodes: _Nodes) -> FloatArray:
-    """Posterior means of the standardised coefficients in units of the targets' norms, (p, q)."""
+def _mean_coefficients(
+    problem: BandProblem, shares: FloatArray, weights: FloatArray, fits: list[RidgeFit]
+) -> FloatArray:
+    """Posterior means of the standardised coefficients in units of the targets' norms, (p, q), at nodes (M, …)."""
     out = np.zeros((problem.design.p, problem.design.q))
-    for shares, weight, fit in zip(nodes.rule.shares, nodes.weight, nodes.fits, strict=True):
-        factor = problem.factors(shares)
+    for point, weight, fit in zip(shares, weights, fits, strict=True):
+        factor = problem.factors(point)
         part = BandPosterior(
             problem.design, problem.band, factor[None], (fit.spectrum,), (fit.mixture,), weight[None]
         )

@@ -42,6 +42,8 @@ class FitOptions:
         The mode is that of a density in tau2 or in tau.
     accelerate : bool
         One-dimensional root finding instead of plain EM.
+    shared_nodes : bool
+        Whether several targets have the nodes of the integral over the penalty in common.
     """
 
     tol: float = 1e-8
@@ -50,6 +52,7 @@ class FitOptions:
     lam: FloatArray | None = None
     parameterization: Parameterization = "tau2"
     accelerate: bool = True
+    shared_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.prior import BetaPrime, log_unit
 from pybayesridge.ridge.profile import PenaltyModel
-from pybayesridge.ridge.quadrature import integrate
+from pybayesridge.ridge.quadrature import Quadrature, integrate
 from pybayesridge.ridge.quadrature import mixture as mixture_of
+from pybayesridge.ridge.shared_nodes import integrate_together
 from pybayesridge.ridge.spectrum import Spectrum
 from pybayesridge.ridge.trust import blurs_variances, hides_no_mass, sees_nothing_small
 
@@ -45,7 +46,7 @@ def fit_integrated(
     proper = replace(spectrum, rss0=np.where(degenerate, 1.0, spectrum.rss0)) if degenerate.any() else spectrum
     if not is_proper(proper, model):
         raise ValueError(_improper(design, model))
-    quadrature = integrate(proper, model, tol=options.tol, maxiter=min(options.maxiter, DOUBLINGS))
+    quadrature = _quadrature(proper, model, options)
     certain = not sees_nothing_small(design, spectrum) and hides_no_mass(proper, model, quadrature)
     blurred = blurs_variances(spectrum, (quadrature.weight * quadrature.log_t2).sum(axis=0))
     if design.in_memory and (blurred or not certain):
@@ -70,6 +71,13 @@ def fit_integrated(
         quadrature=quadrature,
         certain=certain,
     )
+
+
+def _quadrature(spectrum: Spectrum, model: PenaltyModel, options: FitOptions) -> Quadrature:
+    maxiter, found = min(options.maxiter, DOUBLINGS), None
+    if options.shared_nodes and spectrum.rss0.size > 1:
+        found = integrate_together(spectrum, model, tol=options.tol, maxiter=maxiter)
+    return integrate(spectrum, model, tol=options.tol, maxiter=maxiter) if found is None else found
 
 
 def _improper(design: Design, model: PenaltyModel) -> str:

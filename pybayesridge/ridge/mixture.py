@@ -19,7 +19,7 @@ from pybayesridge.linalg.blocks import even_parts, is_all
 from pybayesridge.linalg.low_rank import Product, factorize
 from pybayesridge.posterior.quantiles import ELEMENTS, EXTREME, Common
 from pybayesridge.posterior.student import exact
-from pybayesridge.ridge.profile import complement, node_blocks, shrinkage
+from pybayesridge.ridge.profile import complement, node_blocks, shared, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 
 SVD_PAYS = 4
@@ -114,6 +114,9 @@ def mean_coefficients(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
 
 def mean_shrinkage(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
     """Posterior mean of ``s_j^2 / (s_j^2 + 1/t2)``, (r, q)."""
+    nodes = shared(mixture.log_t2)
+    if nodes is not None:
+        return blas.product(shrinkage(spectrum.s, nodes), mixture.weight, transpose_a=True)
     out = np.zeros((spectrum.rank, mixture.log_t2.shape[1]))
     for at in node_blocks(mixture.log_t2, spectrum.rank):
         weight = mixture.weight[at]
@@ -127,6 +130,10 @@ def mean_shrinkage(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
 
 def effective_directions(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
     """Sum over the directions of :func:`mean_shrinkage`, (q,)."""
+    nodes = shared(mixture.log_t2)
+    if nodes is not None:
+        out: FloatArray = shrinkage(spectrum.s, nodes).sum(axis=1) @ mixture.weight
+        return out
     parts = even_parts(mixture.log_t2.shape[1], SUMMED // max(spectrum.rank, 1))
     each = [mean_shrinkage(spectrum.of_targets(part), mixture.of_targets(part)).sum(axis=0) for part in parts]
     return np.concatenate(each)
@@ -220,6 +227,11 @@ def moments(f: Functionals, factors: MomentFactors) -> tuple[FloatArray, FloatAr
 
 def _mean_factors(spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
     """Posterior means of ``scale2 / (s_j^2 + 1/t2)`` (r, q) and of ``scale2 t2`` (q,)."""
+    nodes = shared(mixture.log_t2)
+    if nodes is not None and np.isfinite(nodes).all():
+        mean = mixture.weight * mixture.scale2
+        within = blas.product(shrinkage(spectrum.s, nodes) / spectrum.s**2, mean, transpose_a=True)
+        return within, np.exp(nodes) @ mean
     q = mixture.log_t2.shape[1]
     inside = np.zeros((spectrum.rank, q))
     outside = np.zeros(q)

@@ -137,8 +137,18 @@ def totals(s: FloatArray, log_t2: FloatArray) -> tuple[FloatArray, FloatArray]:
     return total, 1.0 / total
 
 
+def shared(log_t2: FloatArray) -> FloatArray | None:
+    """The nodes (K,) that several targets have in common; None where they have their own, or one each."""
+    if min(log_t2.shape) < 2 or (log_t2[0] != log_t2[0, 0]).any() or (log_t2 != log_t2[:, :1]).any():
+        return None
+    return log_t2[:, 0]
+
+
 def penalized_rss(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """``R = min_b ||y - Xb||^2 + ||b||^2 / t2`` at each target's own nodes: (K, q) for `log_t2` (K, q)."""
+    nodes = shared(log_t2)
+    if nodes is not None:
+        return spectrum.rss0 + blas.product(complement(spectrum.s, nodes), spectrum.z**2)
     rss = np.empty_like(log_t2)
     for at in node_blocks(log_t2, spectrum.rank):
         rss[at] = np.einsum("ktj,jt->kt", complement(spectrum.s, log_t2[at]), spectrum.z[:, at[1]] ** 2)

@@ -180,15 +180,20 @@ def _search(spectrum: Spectrum, model: PenaltyModel) -> _Search:
     as_profile = model.as_density
     features = search_grid(spectrum, as_profile)
     falls = fall(spectrum, model)
+    grid = coarse_grid(model, features, falls)
+    compiled = described(spectrum, as_profile)
+    modes = find_modes(spectrum, as_profile, tol=1e-3, maxiter=100, grid=features, compiled=compiled)
+    return _Search(grid, modes, falls, compiled)
+
+
+def coarse_grid(model: PenaltyModel, features: FloatArray, falls: FloatArray) -> FloatArray:
+    """The points (L,) on which ends are looked for, about those of :func:`search_grid`; falls (q,) as of `fall`."""
     slowest = np.where(falls > 1, falls - 1, falls).min()
     low = features[0] - DROP / (model.a - 1 if model.a > 1 else model.a)
     high = features[-1] + DROP / slowest
     low = max(low, min(features[0] - ASYMPTOTIC, -FARTHEST))
     high = min(high, max(features[-1] + ASYMPTOTIC, FARTHEST))
-    grid = np.arange(low, high + COARSE, COARSE)
-    compiled = described(spectrum, as_profile)
-    modes = find_modes(spectrum, as_profile, tol=1e-3, maxiter=100, grid=features, compiled=compiled)
-    return _Search(grid, modes, falls, compiled)
+    return np.arange(low, high + COARSE, COARSE)
 
 
 def _compiled(
@@ -229,12 +234,7 @@ def _ends(
     inner = np.isfinite(modes.log_t2)
     at_mode = np.where(inner, modes.log_t2, grid[density.argmax(axis=0)])
     top = np.maximum(top, log_density(spectrum, model, at_mode[None])[0])
-    inside = density > top - DROP
-    for has_mean, sign in ((t2_has_mean, 1.0), (penalty_has_mean, -1.0)):
-        weighted = density + sign * grid[:, None]
-        inside |= has_mean & (weighted > weighted.max(axis=0) - DROP)
-    for log_value in (variance, log_rss, *_log_spreads(spectrum, grid[:, None])):
-        inside |= density + log_value > (density + log_value).max(axis=0) - DROP
+    inside = within(spectrum, model, grid, (density, variance, log_rss), top)
     any_inside = inside.any(axis=0)
     first = np.where(any_inside, inside.argmax(axis=0), 0)
     last = np.where(any_inside, grid.size - 1 - inside[::-1].argmax(axis=0), 0)
@@ -247,6 +247,28 @@ def _ends(
     low = np.where(any_inside, np.minimum(grid[first], at_mode), at_mode) - COARSE
     high = np.where(any_inside, np.maximum(grid[last], at_mode), at_mode) + COARSE
     return low, high, top, tails
+
+
+def within(
+    spectrum: Spectrum,
+    model: PenaltyModel,
+    grid: FloatArray,
+    values: tuple[FloatArray, FloatArray, FloatArray],
+    top: FloatArray,
+    drop: float = DROP,
+) -> BoolArray:
+    """Where a density, or its product with what has a mean, is not negligible, (L, q).
+
+    `values` are those of :func:`on_common_grid`, `top` are the maxima of the densities (q,).
+    """
+    density, variance, log_rss = values
+    inside: BoolArray = density > top - drop
+    for has_mean, sign in ((fall(spectrum, model) > 1, 1.0), (model.a > 1, -1.0)):
+        weighted = density + sign * grid[:, None]
+        inside |= has_mean & (weighted > weighted.max(axis=0) - drop)
+    for log_value in (variance, log_rss, *_log_spreads(spectrum, grid[:, None])):
+        inside |= density + log_value > (density + log_value).max(axis=0) - drop
+    return inside
 
 
 def _summary(

@@ -31,6 +31,7 @@ from pybayesridge.ridge.profile import (
     node_blocks,
     penalized_rss,
     search_grid,
+    shared,
     shrinkage,
     value,
 )
@@ -242,6 +243,10 @@ def _loss_of_variances(spectrum: Spectrum, log_t2: FloatArray) -> float:
 
 def _size(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """Norm of the coefficients at each target's own points (K, q), and of the response, which is 1."""
+    nodes = shared(log_t2)
+    if nodes is not None:
+        squares = (shrinkage(spectrum.s, nodes) / spectrum.s) ** 2
+        return 1.0 + np.sqrt(blas.product(squares, spectrum.z**2))
     out = np.empty_like(log_t2)
     for at in node_blocks(log_t2, spectrum.rank):
         a = rotated_coefficients(spectrum.of_targets(at[1]), log_t2[at])

@@ -1,0 +1,151 @@
+"""The posterior of l = log t2 of many targets by one quadrature: all have the same nodes, by matrix products.
+
+Nodes are evenly spaced in u, with ``l = middle + width sinh(u / width)``: about evenly where the densities have their
+modes, and ever farther apart in their tails, which are exponential. Their number is doubled until the estimated error
+is small for every target, as in :mod:`pybayesridge.ridge.quadrature`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.ridge.density import fall, on_common_grid
+from pybayesridge.ridge.profile import PenaltyModel, complement, search_grid
+from pybayesridge.ridge.quadrature import Quadrature, coarse_grid, within
+from pybayesridge.ridge.spectrum import Spectrum
+
+CORE = 8.0
+"""Nodes are about evenly spaced where a density is above its maximum less this, in logarithm."""
+
+NARROWEST = 2.0
+"""Least half width of that part."""
+
+FIRST_SPACING = 0.5
+"""Of the first rule, in log t2, where the densities have their modes."""
+
+NEGLIGIBLE = 30.0
+"""Nodes whose log weight is smaller by more than this for every target, and likewise in means of variances, are left
+out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """Where nodes are: ``l = middle + width sinh(u / width)``, u from `low` to `high`."""
+
+    middle: float
+    width: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, core: tuple[float, float], ends: tuple[float, float]) -> _Map:
+        """The map of a part in which nodes are close, and of the ends."""
+        middle, width = (core[0] + core[1]) / 2, max((core[1] - core[0]) / 2, NARROWEST)
+        low, high = (width * float(np.arcsinh((end - middle) / width)) for end in ends)
+        return cls(middle, width, low, high)
+
+    def log_t2(self, u: FloatArray) -> FloatArray:
+        """The nodes."""
+        out: FloatArray = self.middle + self.width * np.sinh(u / self.width)
+        return out
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        """Log of the derivative of l in u."""
+        out: FloatArray = np.log(np.cosh(u / self.width))
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """At the nodes u (L,): log densities in u, log variances and log R, each (L, q), and what is shrunk (L,)."""
+
+    u: FloatArray
+    density: FloatArray
+    variance: FloatArray
+    log_rss: FloatArray
+    left: FloatArray
+
+    @classmethod
+    def at(cls, spectrum: Spectrum, model: PenaltyModel, where: _Map, u: FloatArray) -> _Values:
+        """The values at some points."""
+        log_t2 = where.log_t2(u)
+        density, variance, log_rss = on_common_grid(spectrum, model, log_t2)
+        left = complement(spectrum.s, log_t2).sum(axis=1) / max(spectrum.rank, 1)
+        return cls(u, density + where.log_slope(u)[:, None], variance, log_rss, left)
+
+    def among(self, between: _Values) -> _Values:
+        """These and the values at the points between them."""
+        names = ("u", "density", "variance", "log_rss", "left")
+        return _Values(*(_interleaved(getattr(self, name), getattr(between, name)) for name in names))
+
+    def weight(self) -> tuple[FloatArray, FloatArray]:
+        """Weights (L, q), and logs of the integrals (q,)."""
+        top = self.density.max(axis=0)
+        weight = np.exp(self.density - top)
+        total = weight.sum(axis=0)
+        return weight / total, top + np.log(total * (self.u[1] - self.u[0]))
+
+
+def integrate_together(spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: int) -> Quadrature | None:
+    """As :func:`pybayesridge.ridge.quadrature.integrate`, at nodes that all targets share.
+
+    None where a density has so long a tail that nodes do not reach its end.
+    """
+    where = _map(spectrum, model)
+    if where is None:
+        return None
+    count = int(np.ceil((where.high - where.low) / FIRST_SPACING)) + 1
+    values = _Values.at(spectrum, model, where, np.linspace(where.low, where.high, count))
+    summary, error = _summary(values, where), np.full(spectrum.rss0.size, np.inf)
+    for _ in range(maxiter):
+        between = (values.u[1:] + values.u[:-1]) / 2
+        values = values.among(_Values.at(spectrum, model, where, between))
+        new = _summary(values, where)
+        change = np.abs(new - summary).max(axis=0)
+        error, summary = np.minimum(change, 100 * change**2) + np.finfo(float).eps, new
+        if (error <= tol).all():
+            break
+    return _collected(spectrum, model, where, values, error, error <= tol)
+
+
+def _map(spectrum: Spectrum, model: PenaltyModel) -> _Map | None:
+    """Where nodes have to be; None where a density is not negligible at the end of the grid on which it is tried."""
+    # Twice as coarse as for a single target: no density is so narrow that it is missed, only its top is.
+    grid = coarse_grid(model, search_grid(spectrum, model.as_density), fall(spectrum, model))[::2]
+    found = on_common_grid(spectrum, model, grid)
+    density, top = found[0], found[0].max(axis=0)
+    inside = np.asarray(within(spectrum, model, grid, found, top).any(axis=1))
+    if inside[0] or inside[-1] or not inside.any():
+        return None
+    core, ends = (np.flatnonzero(some) for some in ((density > top - CORE).any(axis=1), inside))
+    around = [(grid[some[0] - 1], grid[some[-1] + 1]) for some in (core, ends)]
+    return _Map.of(*around)
+
+
+def _interleaved(old: FloatArray, between: FloatArray) -> FloatArray:
+    out = np.empty((len(old) + len(between), *old.shape[1:]))
+    out[::2], out[1::2] = old, between
+    return out
+
+
+def _summary(values: _Values, where: _Map) -> FloatArray:
+    """Quantities to converge, (4, q): log integral; means of log t2 and of what is shrunk; the log mean variance."""
+    weight, log_integral = values.weight()
+    largest = values.variance.max(axis=0)
+    mean_variance = largest + np.log((weight * np.exp(values.variance - largest)).sum(axis=0))
+    return np.stack([log_integral, where.log_t2(values.u) @ weight, values.left @ weight, mean_variance])
+
+
+def _collected(
+    spectrum: Spectrum, model: PenaltyModel, where: _Map, values: _Values, error: FloatArray, converged: BoolArray
+) -> Quadrature:
+    """The quadrature without nodes that matter to no target."""
+    weight, log_integral = values.weight()
+    log_t2 = where.log_t2(values.u)
+    found, top = (values.density, values.variance, values.log_rss), values.density.max(axis=0)
+    kept = within(spectrum, model, log_t2, found, top, NEGLIGIBLE).any(axis=1)
+    nodes = np.broadcast_to(log_t2[kept, None], (int(kept.sum()), log_integral.size))
+    return Quadrature(nodes, weight[kept] / weight[kept].sum(axis=0), log_integral, error, converged)
