@@ -521,8 +521,8 @@ WORDS = {
     ),
     "many responses": (
         "Many responses, three feature spaces of the same size, whose sizes of effects differ between responses; "
-        f"R-squared of as many new rows, the mean over responses. Ours by `fit(tol={LOOSE})`, whose time grows in "
-        "proportion to the number of responses; himalaya as before, with 20 draws."
+        f"R-squared of as many new rows, the mean over responses. Ours by `fit(tol={LOOSE})`; himalaya as "
+        "before, with 20 draws."
     ),
 }
 
