@@ -283,6 +283,10 @@ def test_modes_of_glmer():
             "at most 8 variances",
         ),
         (
+            lambda: BayesRidge.from_formula("z ~ x + (t | g)", DATA, family="student-t").fit(),
+            "at most 3 variances.*df=4",
+        ),
+        (
             lambda: BayesRidge.from_formula(
                 "y ~ (1 | g) + (1 | h)",
                 pd.DataFrame({"y": np.arange(1800) % 2, "g": np.arange(1800) // 3, "h": np.arange(1800) % 501}),

@@ -142,7 +142,12 @@ def _check_large(model: BayesRidge, entry: BandMethod) -> None:
 
 
 def check_dimensions(
-    model: BayesRidge, entry: BandMethod | BandSitesMethod, most: int, where: str, remedy: str
+    model: BayesRidge,
+    entry: BandMethod | BandSitesMethod,
+    most: int,
+    where: str,
+    remedy: str,
+    instead: str = ", or use method='reml'",
 ) -> None:
     """Refuse more variances and correlations, or targets, than a lattice is made for."""
     bands, targets = model.bands, len(model.data.targets)
@@ -151,7 +156,7 @@ def check_dimensions(
     if entry.integrates and bands.dimension > most:
         raise ValueError(
             f"method={entry.name!r} integrates over at most {most} variances and correlations {where}, "
-            f"and there are {count} and {bands.dimension - count}: write {remedy}, or use method='reml'"
+            f"and there are {count} and {bands.dimension - count}: write {remedy}{instead}"
         )
     if entry.integrates and targets > MOST_TARGETS:
         raise ValueError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pybayesridge.bands.mixed import MOST_SAMPLED
+from pybayesridge.bands.mixed import MOST_DIMENSIONS, MOST_SAMPLED
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.models.banded import check_correlated, check_dimensions, check_far, mixed_problem, penalties_of
 from pybayesridge.recipes import Recipe
@@ -105,4 +105,8 @@ def _check(model: BayesRidge, entry: BandSitesMethod) -> None:
         )
     if bands.sets:
         check_correlated(model, entry)
+    if len(model.likelihood().forms()) > 1:
+        shape = model.distribution.takes[0]
+        where = f"with family={model.family!r} where {shape} is not given"
+        check_dimensions(model, entry, MOST_DIMENSIONS, where, "fewer terms", f", or give {shape}, as in {shape}=4")
     check_dimensions(model, entry, MOST_SAMPLED, f"with family={model.family!r}", "fewer terms or join bands")
