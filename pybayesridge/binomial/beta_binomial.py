@@ -46,6 +46,14 @@ NARROW = 5.0
 """Where the slope of the log likelihood is no more than this, for one standard deviation of the cavity, the range
 follows from the cavity: it is less than twice as long as it need be."""
 
+STRAIGHT, NEAR_STEP = 5.0, 0.5
+"""So far from 0, and by the log of s more, the log likelihood is straight; the spacing of nodes at 0, where it grows
+with the distance from there."""
+
+FAR, MANY = 7.0, 512
+"""Standard deviations of a cavity, on either side of its middle, within which such nodes are to be as close as equally
+spaced ones; the number of equally spaced ones above which there are such nodes."""
+
 WIDE, NEAR = 9.0, 40.0
 """Half widths of these grids: standard deviations of the cavity, and units around the row's own share."""
 
@@ -143,18 +151,28 @@ class BetaBinomial(Binomial):
         # However many the trials are, the curvature is little more than that of s of them.
         most = np.minimum(self.largest_curvature(), self.copies * (0.5 / self.alpha + 1.0))
         needed = (high - low) * (np.sqrt(cavity.precision + most) / NORMAL_STEP + PER_UNIT) + 1
-        size = np.searchsorted(SIZES[:-1], np.where(np.isfinite(needed), needed, SIZES[-1]))
+        needed = np.where(np.isfinite(needed), needed, SIZES[-1])
+        unit, stretched = self._stretched(cavity, low, high)
+        growing = (needed > MANY) & (stretched < needed)
+        size = np.searchsorted(SIZES[:-1], np.where(growing, stretched, needed))
         out = empty(self.n)
-        for group in np.unique(size):
-            count, members = int(SIZES[group]), np.flatnonzero(size == group)
-            share, step = np.linspace(0.0, 1.0, count)[:, None], max(1, CHUNK // count)
+        for group in np.unique(np.stack([size, growing]), axis=1).T:
+            count, members = int(SIZES[group[0]]), np.flatnonzero((size == group[0]) & (growing == group[1]))
+            step = max(1, CHUNK // count)
             for start in range(0, members.size, step):
                 rows = members[start : start + step]
-                part, wide = self.rows(rows), (high - low)[rows]
-                eta = low[rows] + wide * share
-                spacing = wide[None] / (count - 1)
+                eta, spacing = _nodes(low[rows], high[rows], count, unit if group[1] else np.inf)
+                part = self.rows(rows)
                 sum_up(out, rows, part.values(eta), part.slope(eta), cavity, top, eta, spacing, signed=True)
         return out
+
+    def _stretched(self, cavity: Cavity, low: FloatArray, high: FloatArray) -> tuple[float, FloatArray]:
+        """The unit for nodes whose spacing grows with the distance from 0, and how many are needed, (n,)."""
+        unit = STRAIGHT + max(0.0, -self.log_alpha)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            far = np.abs(cavity.center + cavity.slope / cavity.precision) * np.sqrt(cavity.precision)
+        step = np.minimum(NEAR_STEP / unit, NORMAL_STEP / (FAR + far))
+        return unit, (np.arcsinh(high / unit) - np.arcsinh(low / unit)) / step + 1
 
     def _where(self, cavity: Cavity) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The range beyond which the tilted densities are below e^-DROP of their tops, and a place inside, each (n,).
@@ -222,6 +240,17 @@ class BetaBinomial(Binomial):
         """Variances of numbers of successes of one copy of each row, (n,)."""
         m, rho = self.successes + self.failures, self.alpha / (1.0 + self.alpha)
         return m * mean * (1.0 - mean) * (1.0 + (m - 1.0) * rho)
+
+
+def _nodes(low: FloatArray, high: FloatArray, count: int, unit: float) -> tuple[FloatArray, FloatArray]:
+    """As many nodes between the ends of each row, (count, n), and the spacing around each of them.
+
+    They are equally spaced in v, where ``eta = unit sinh(v)``; in eta if the unit is infinite.
+    """
+    first, last = (low, high) if np.isinf(unit) else (np.arcsinh(low / unit), np.arcsinh(high / unit))
+    v = first + (last - first) * np.linspace(0.0, 1.0, count)[:, None]
+    spacing = (last - first)[None] / (count - 1)
+    return (v, spacing) if np.isinf(unit) else (unit * np.sinh(v), spacing * unit * np.cosh(v))
 
 
 def log_rising(a: FloatArray, count: FloatArray) -> FloatArray:

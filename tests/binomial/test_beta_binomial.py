@@ -9,7 +9,7 @@ from pybayesridge import BayesRidge
 from pybayesridge.binomial import likelihood as binomial
 from pybayesridge.binomial.beta_binomial import log_rising, of_successes, successes_of
 from pybayesridge.sites.acceleration import free, of_free
-from pybayesridge.sites.tilted import Cavity
+from pybayesridge.sites.tilted import Cavity, normal_cavity
 
 SUCCESSES = np.array([0.0, 3.0, 7.0, 10.0, 1.0, 50.0])
 TRIALS = np.array([10.0, 10.0, 10.0, 10.0, 1.0, 400.0])
@@ -18,6 +18,9 @@ ETA = np.array([-3.0, 0.5, 1.0, 4.0, -1.0, -2.2])
 
 OF_MEANS, OF_SDS = 0.03, 0.03
 """Expectation propagation beside the sum over a grid, n = 14: .003 standard deviations and .3 % where it was made."""
+
+WIDE_CAVITY = 1e-8
+"""Moments of cavities with standard deviations of hundreds and more: 3e-10 where it was made."""
 
 
 @pytest.mark.parametrize("log_alpha", [-12.0, -3.0, -1.0, 1.0, 4.0])
@@ -125,3 +128,27 @@ def test_draws_have_mean_and_variance():
     assert drawn.mean() == pytest.approx(3.0, abs=0.03)
     rho = 0.5 / 1.5
     assert drawn.var() == pytest.approx(10 * 0.21 * (1 + 9 * rho), rel=0.03)
+
+
+@pytest.mark.parametrize("log_alpha", [-18.0, -2.0, 0.0, 5.0])
+@pytest.mark.parametrize("sd", [300.0, 3e4])
+@pytest.mark.parametrize("away", [0.0, 1.0, -3.0])
+def test_moments_of_very_wide_cavities(log_alpha, sd, away):
+    """Rows whose trials have one outcome leave cavities wide where columns separate the rows."""
+    successes, failures = np.array([20.0, 0.0, 0.0]), np.array([0.0, 20.0, 1.0])
+    likelihood = of_successes(successes, successes + failures, np.ones(3), np.exp(log_alpha))
+    mean = away * sd
+    found = likelihood.tilted(normal_cavity(np.full(3, mean), np.full(3, sd**2)))
+    outer = np.geomspace(1e-2, (12 + abs(away)) * sd, 400)
+    edges = np.unique(np.concatenate([-outer, [0.0], outer, mean + sd * np.linspace(-12, 12, 200)]))
+    x, w = np.polynomial.legendre.leggauss(12)
+    half = np.diff(edges)[:, None] / 2
+    eta, weight = (edges[:-1, None] + half + half * x).ravel(), (half * w).ravel()
+    for i in range(3):
+        density = likelihood.rows(np.array([i])).values(eta[:, None])[:, 0] - ((eta - mean) / sd) ** 2 / 2
+        mass = weight * np.exp(density - density.max())
+        own = mass @ eta / mass.sum()
+        spread = mass @ (eta - own) ** 2 / mass.sum()
+        assert abs(found.log_integral[i] - density.max() - np.log(mass.sum())) < WIDE_CAVITY
+        assert abs(found.mean[i] - own) < WIDE_CAVITY * np.sqrt(spread)
+        assert abs(found.variance[i] / spread - 1) < WIDE_CAVITY
