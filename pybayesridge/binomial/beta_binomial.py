@@ -51,7 +51,7 @@ STRAIGHT, NEAR_STEP = 5.0, 0.5
 with the distance from there."""
 
 FAR, MANY = 7.0, 512
-"""Standard deviations of a cavity, on either side of its middle, within which such nodes are to be as close as equally
+"""Standard deviations of a cavity, on either side of its middle, within which such nodes are as close as equally
 spaced ones; the number of equally spaced ones above which there are such nodes."""
 
 WIDE, NEAR = 9.0, 40.0
