@@ -208,8 +208,8 @@ METHODS: dict[str, SelectionMethod] = {
 """The methods of ``SpikeSlab.fit``, by name."""
 
 EXACT_UP_TO = 100_000_000
-"""Largest min(n, p) p for which the exact posterior is the default: about a minute, at the 10 seconds that a fifth of
-it takes (benchmarks/results/selection_border.md)."""
+"""Largest min(n, p) p for which the exact posterior is the default: about a minute where columns explain half of the
+variance (benchmarks/results/selection_border.md)."""
 
 
 @dataclass(frozen=True, slots=True)
