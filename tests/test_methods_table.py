@@ -144,15 +144,17 @@ def test_parameters_of_estimators_are_options(name):
         assert value in (OPTIONS[model][option].default, lanes[0].defaults.get(option)), option
 
 
-def listed_in_r(name, text):
-    """The character vectors of a named list of R, by name."""
-    body = re.search(rf"^{name} <- list\((.*?)^\)", text, flags=re.DOTALL | re.MULTILINE)[1]
-    return {found[0]: re.findall(r'"([^"]+)"', found[1]) for found in re.findall(r"`?([\w-]+)`? = c\((.*?)\)", body)}
+def methods_in_r():
+    """The methods of each family in the R package's table of them."""
+    text = (R / "families.R").read_text(encoding="utf-8")
+    blocks = re.split(r"^  ([\w-]+) = list\(|^families\[\[\"([\w-]+)\"\]\] <- ", text, flags=re.MULTILINE)[1:]
+    named = {one or other: body for one, other, body in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True)}
+    listed = {name: re.search(r"^ +methods = c\((.*?)\)", body, flags=re.MULTILINE) for name, body in named.items()}
+    return {name: re.findall(r'"([^"]+)"', found[1]) for name, found in listed.items() if found}
 
 
 def test_methods_in_r_are_those_of_the_table():
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(R.glob("*.R")))
-    found = listed_in_r("methods_of_family", text)
+    found = methods_in_r()
     lanes = {
         family: lane
         for family, lane in lanes_of("BayesRidge").items()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.predictive.left_out import Densities, Noise, densities
 from pybayesridge.selection.collapsed import SetSpectrum, log_joint, of_left_over, spectrum
 from pybayesridge.selection.grid import MOST_SOLVED, RESOLVED, Grid, further
@@ -24,6 +24,10 @@ SAME_NODE = 1e-9
 
 NO_DIRECTION = 1e-10
 """Of squared lengths of directions of the columns relative to the largest, and of what is left of a row: rounding."""
+
+
+ROUNDING, MOST_ROUNDED = 1e-15, 0.1
+"""Relative error of what is left of a row, times that, and the error of a log weight that is not resolved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +101,23 @@ class KnownSets:
         known = self.grid.noise_var
         return Noise(self.nu, None if known is None else known[nodes][:, None])
 
-    def densities(self, units: IntArray, nodes: AnyArray, rows: CoordinateRows) -> tuple[FloatArray, Densities]:
-        """Log weights of the set at each node without each row, (K', r), and what it predicts there."""
+    def densities(
+        self, units: IntArray, nodes: AnyArray, rows: CoordinateRows
+    ) -> tuple[FloatArray, Densities, FloatArray]:
+        """Log weights of the set at each node without each row, (K', r), and what it predicts there.
+
+        Third, such weights where rounding errors outweigh them: these are left out of the first.
+        """
         _, part, joint = self.of(units)
         k = self.grid.k[nodes][:, None]
         own = rows.x[:, part.columns] @ part.vectors
         inverse = 1.0 / (part.values + k)
         left = self.problem.yy - (part.cross**2 * inverse).sum(axis=1)
         fitted, leverage = (inverse * part.cross) @ own.T, inverse @ (own**2).T + rows.own
-        found = _without(rows.y - fitted, leverage, left, self.noise(nodes))
-        return joint[nodes][:, None] - found.left_out, found
+        found, unsure = _without(rows.y - fitted, leverage, left, self.noise(nodes))
+        log_new = joint[nodes][:, None] - found.left_out
+        sure = replace(found, left_out=np.where(unsure, np.inf, found.left_out))
+        return np.where(unsure, -np.inf, log_new), sure, np.where(unsure, log_new, -np.inf)
 
     def births(self, units: IntArray, node: int, rows: CoordinateRows) -> tuple[IntArray, FloatArray, FloatArray]:
         """Units that may come in, (u,), and log weights of the sets with them at a node.
@@ -148,8 +159,8 @@ class KnownSets:
             new_residual = residual[:, None] - (own * (target / values)).sum(axis=2)
             new_leverage = leverage[:, None] + (own**2 / values).sum(axis=2)
             known = Noise(self.nu, None if noise is None else np.array([[noise]]))
-            found = _without(new_residual.T, new_leverage.T, less, known)
-            log_new[:, which] = (log_all[which][:, None] - found.left_out).T
+            found, unsure = _without(new_residual.T, new_leverage.T, less, known)
+            log_new[:, which] = np.where(unsure, -np.inf, log_all[which][:, None] - found.left_out).T
         return out, log_new, log_all
 
 
@@ -161,14 +172,25 @@ def _prior_of_births(grid: Grid, units: IntArray, out: IntArray, node: int) -> F
     return np.full(out.size, float(change))
 
 
-def _without(residual: FloatArray, leverage: FloatArray, left: FloatArray, noise: Noise) -> Densities:
-    """Predictions of rows from the others given components, (K, r), with infinite density where there is none."""
+def _without(
+    residual: FloatArray, leverage: FloatArray, left: FloatArray, noise: Noise
+) -> tuple[Densities, BoolArray]:
+    """Predictions of rows from the others given components, (K, r), with infinite density where there is none.
+
+    Second, where their logs are not resolved: what the other rows leave is a difference, relative to the noise.
+    """
     slack = 1.0 - leverage
     fine = slack > 0
     error = np.divide(residual, slack, out=np.zeros_like(slack), where=fine)
     found = densities(error, np.where(fine, slack, 1.0), left[:, None], noise)
     lost = ~fine | ~found.proper
-    return replace(found, left_out=np.where(lost, np.inf, found.left_out))
+    own = residual * error
+    scale = (
+        2.0 * noise.variance if noise.variance is not None else (left[:, None] - own) / (0.5 * (noise.count - 1.0))
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unsure = ~lost & (own * (ROUNDING / slack) > MOST_ROUNDED * np.maximum(scale, 0.0))
+    return replace(found, left_out=np.where(lost, np.inf, found.left_out)), unsure
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
+from pybayesridge.predictive.all_sets import UNRESOLVED
 from pybayesridge.predictive.known_sets import NODES, CoordinateRows, KeptStates, KnownSets
 from pybayesridge.predictive.left_out import Densities, LeftOut
 from pybayesridge.selection.problem import Problem
@@ -170,7 +171,8 @@ def _far(
         for units in ends:
             if sets.key(units) in seen:
                 continue
-            log_new = logsumexp(sets.densities(units, every, rows.only(np.array([i])))[0]) + log_density[i]
+            log_new, _, log_lost = sets.densities(units, every, rows.only(np.array([i])))
+            log_new = logsumexp([log_new, log_lost]) + log_density[i]
             if log_new - logsumexp(sets.of(units)[2]) > RAISED and log_new > np.log(ASCENDED):
                 out[sets.key(units)] = units
                 doubt.append(i)
@@ -431,15 +433,16 @@ def _put_together(
     pieces = [sets.densities(units, every, rows) for units in more]
     log_new = np.concatenate([piece[0] for piece in pieces])
     total = logsumexp(np.concatenate([log_w, log_new]), axis=0)
+    log_lost = logsumexp(np.concatenate([piece[2] for piece in pieces]), axis=0)
     of_states, of_sets = np.exp(log_w - total), np.exp(log_new - total)
     rest, exact = share.copy(), np.zeros(share.shape[1])
     rest[:, doubt], exact[doubt] = of_states, of_sets.sum(axis=0)
     below, means = (np.concatenate([getattr(piece[1], name) for piece in pieces]) for name in ("below", "error"))
     below, means = (_sum(of_sets, new) for new in (below, means))
+    states = (of_states**2 / np.where(kept.weight > 0, kept.weight, 1.0)[:, None]).sum(axis=0)
     values = {
         "log_density": -total,
-        "efficiency": 1.0
-        / np.maximum((of_states**2 / np.where(kept.weight > 0, kept.weight, 1.0)[:, None]).sum(axis=0), 1.0),
+        "efficiency": np.where(log_lost - total > np.log(UNRESOLVED), 0.0, 1.0 / np.maximum(states, 1.0)),
         "pit": np.clip(_sum(of_states, given.below[:, doubt]) + below, 0.0, 1.0),
         "error": _sum(of_states, given.error[:, doubt]) + means,
     }

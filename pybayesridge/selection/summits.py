@@ -92,12 +92,15 @@ def _ascended(next_to: Neighbours, units: IntArray, room: int, node: int | None 
     """Where the path from a set ends, ascending, at a node or at the likeliest of each set."""
     problem, grid = next_to.problem, next_to.grid
     for _ in range(STEPS):
-        if node is None:
+        at = node
+        if at is None:
             part = spectrum(problem, problem.units.columns(units))
-            here = next_to.at(units, int(np.argmax(log_joint(problem, grid, part, units))))
-        else:
-            here = next_to.at(units, node)
-        choices = [*next_to.births(here, problem.stacked(here.columns))]
+            at = int(np.argmax(log_joint(problem, grid, part, units)))
+        try:
+            here = next_to.at(units, at)
+            choices = [*next_to.births(here, problem.stacked(here.columns))]
+        except np.linalg.LinAlgError:
+            break  # columns that are multiples of one another, at next to no penalty
         value = np.concatenate([each.log_joint for each in choices] + [next_to.deaths(here)])
         unit = np.concatenate([each.units for each in choices] + [units]).astype(np.intp)
         inside = np.isin(unit, units)
