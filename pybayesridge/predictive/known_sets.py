@@ -231,7 +231,8 @@ def grid_without_rows(problem: Problem, grid: Grid, rows: Iterable[CoordinateRow
         own = some.x @ axes
         slack = 1.0 - some.own - (own**2 / values).sum(axis=1)
         fine = slack > NO_DIRECTION
-        most = max(most, float(((some.y - own @ (cross / values)) ** 2 / slack)[fine].max(initial=0.0)))
+        residual = some.y - own @ (cross / values)
+        most = max(most, float((residual[fine] ** 2 / slack[fine]).max(initial=0.0)))
     reach = np.log(max(left, least) / max(left - most, least))
     return further(grid, float(reach)) if reach > SAME_NODE else grid
 
