@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.predictive.known_sets import CoordinateRows
+from pybayesridge.predictive.known_sets import CoordinateRows, outweighed
 from pybayesridge.predictive.left_out import (
     EXACT,
     FITTED,
@@ -209,6 +209,7 @@ def _fits(residual: FloatArray, slack: FloatArray, left: FloatArray, nu: float, 
         log_density = gammaln(0.5 * nu) - gammaln(power) - 0.5 * np.log(np.pi * left)
         log_density = log_density + power * np.log(np.maximum(rest, EXACT))
     else:
+        resolved &= ~outweighed(own, slack, 2.0 * variance)
         log_density = -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * own / variance
     log_density += 0.5 * np.log(slack)
     return _Fits(

@@ -464,10 +464,6 @@ class _SampledPlace:
         return sampled(density, self.points, lambda points, kept: points.error(functions(points, kept)) <= AIM * tol)
 
 
-def _log_prior(at: Coordinates | Scores, x: FloatArray, total: float, power: float) -> float:
-    return float(at.log_prior(x)) - _flatness(at, total, power)
-
-
 def _flatness(at: Coordinates | Scores, total: float, power: float) -> float:
     """What coefficients that are flat in units of the latent response take from the log density."""
     return power * float(np.log1p(total * np.exp(-at.log_unit)))
@@ -477,7 +473,7 @@ def _height(seen: _Seen, at: Coordinates | Scores, x: FloatArray, power: float) 
     """The log density of coordinates, without their window."""
     factors = at.factors(x)
     total = float(seen.space.terms.totals(factors).sum())
-    return seen.at(x, factors).log_evidence + _log_prior(at, x, total, power)
+    return seen.at(x, factors).log_evidence + float(at.log_prior(x)) - _flatness(at, total, power)
 
 
 def _density(seen: _Seen, coordinates: Coordinates | Scores, power: float, x: FloatArray) -> Value:
