@@ -62,7 +62,7 @@ def test_summary_and_predictions_are_those_of_the_results(frame, path, tmp_path,
     np.testing.assert_allclose(found, wanted, rtol=EQUAL)
     status, _, err = run(capsys, "predict", saved, tmp_path / "new.csv", "--weights", "m")
     assert status == 2
-    assert "--weights is for predictive intervals, which a binomial fit does not have" in err
+    assert "--weights is for the noise variance of new observations, which a binomial fit does not have" in err
 
 
 @pytest.mark.parametrize(

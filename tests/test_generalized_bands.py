@@ -201,7 +201,8 @@ def test_curves_of_counts(curved):
     assert (curved.rate_ratios()["rate_ratio"] > 0).all()
     frame = curved.get_prediction(DATA.head(2), exposure=2.0).summary_frame()
     half = curved.get_prediction(DATA.head(2), exposure=1.0).summary_frame()
-    np.testing.assert_allclose(frame, 2 * half, rtol=1e-12)
+    of_means = [name for name in frame if name.startswith("mean")]
+    np.testing.assert_allclose(frame[of_means], 2 * half[of_means], rtol=1e-12)
 
 
 def test_a_variance_at_zero_is_said():

@@ -85,7 +85,8 @@ def predict(arguments: argparse.Namespace) -> None:
         if arguments.weights is not None:
             if not results.model.distribution.has_noise:
                 raise ValueError(
-                    f"--weights is for predictive intervals, which a {results.model.family} fit does not have"
+                    f"--weights is for the noise variance of new observations, which a {results.model.family} fit "
+                    "does not have"
                 )
             _check_column("--weights", arguments.weights, frame)
             weights = frame[arguments.weights]

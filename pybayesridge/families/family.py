@@ -90,6 +90,8 @@ class Family:
         Whether responses are continuous.
     has_events : bool
         Whether the sum of its responses is a number of events.
+    new_intervals : bool
+        Whether a new response has a prediction interval: where there is no noise variance, by its likelihood.
     has_classes : bool
         Whether classifiers can be made of it: its responses may be two classes, as text or as 0 and 1.
     has_cuts : bool
@@ -153,6 +155,7 @@ class Family:
     has_noise: ClassVar[bool] = False
     has_density: ClassVar[bool] = False
     has_events: ClassVar[bool] = True
+    new_intervals: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
     has_cuts: ClassVar[bool] = False
     has_mean: ClassVar[bool] = True

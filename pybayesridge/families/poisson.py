@@ -64,6 +64,7 @@ class PoissonFamily(Family):
     reason: ClassVar[str] = "the noise of counts follows from their mean"
     predicted: ClassVar[str] = "expected count"
     has_mean: ClassVar[bool] = False
+    new_intervals: ClassVar[bool] = True
     scores: ClassVar[tuple[Score, ...]] = (
         Score("log_score", "log score", "larger", log_score),
         Score("deviance", "share of deviance explained", "larger", deviance_explained),

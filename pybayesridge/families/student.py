@@ -60,6 +60,7 @@ class StudentFamily(Family):
     predicted: ClassVar[str] = "expected response"
     has_density: ClassVar[bool] = True
     has_events: ClassVar[bool] = False
+    new_intervals: ClassVar[bool] = True
     mass: ClassVar[str] = "density"
     variance: ClassVar[str] = "the variance of the expected response and the squared scale of the noise"
     scores: ClassVar[tuple[Score, ...]] = (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaincc, gammaln, xlogy
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.sites.likelihood import Likelihood
@@ -152,6 +152,15 @@ class Poisson(Likelihood):
         """Counts."""
         mean = np.minimum(self.exposure[:, None] * self.mean(eta), MOST_DRAWN)
         return generator.poisson(mean).astype(np.float64)
+
+    def up_to(self, y: FloatArray, eta: FloatArray) -> FloatArray:
+        """Probability of a count of at most `y` for an exposure of 1; from -1 on it rises between counts too."""
+        out: FloatArray = np.where(y > -1.0, gammaincc(np.maximum(y, -1.0) + 1.0, self.mean(eta)), 0.0)
+        return out
+
+    def around(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """No count, and more than twice the mean."""
+        return np.full(eta.shape, -1.0), np.minimum(2.0 * self.mean(eta) + 10.0, MOST_DRAWN)
 
     def mean_over(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Mean of a count for an exposure of 1 where the linear predictor is normal; shape of `mean`."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import betainc, gammaln, xlogy
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.tilted import tilted_moments
@@ -36,6 +36,9 @@ changes the log likelihood by less than a millionth for each count."""
 
 FIRST = (1e-3, 10.0)
 """Range of the first guess of alpha."""
+
+NO_DISPERSION = 1e-9
+"""Below, counts that can be told apart have the distribution of Poisson counts."""
 
 SERIES = 10.0
 """From here on what Stirling's formula leaves of the log gamma function is a series."""
@@ -135,6 +138,14 @@ class NegativeBinomial(Poisson):
     def draws(self, eta: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Counts."""
         return counts_of(self.exposure[:, None] * self.mean(eta), np.array(self.alpha), generator)
+
+    def up_to(self, y: FloatArray, eta: FloatArray) -> FloatArray:
+        """Probability of a count of at most `y` for an exposure of 1; from -1 on it rises between counts too."""
+        if self.alpha < NO_DISPERSION:
+            return Poisson.up_to(self, y, eta)
+        failure = 1.0 / (1.0 + self.alpha * self.mean(eta))
+        out: FloatArray = np.where(y > -1.0, betainc(1.0 / self.alpha, np.maximum(y, -1.0) + 1.0, failure), 0.0)
+        return out
 
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the tilted densities."""

@@ -18,6 +18,7 @@ from pybayesridge.data.frames import make_frame
 from pybayesridge.families.registry import those_with
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import AROUND_MEDIAN, Answer, Ask, average, mixed_error, pooled, total_moments
+from pybayesridge.posterior.responses import ResponseLaw
 from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import direction, predictive_checks
 from pybayesridge.results import effects as variable_effects
@@ -644,26 +645,35 @@ def _generalized_prediction(
     each = [fit.get_prediction(exog, transform, which=which, exposure=exposure) for fit in fits]
     mean, sd = total_moments([one.predicted_mean for one in each], [one.se for one in each], share)
     whole = np.flatnonzero(~np.isnan(mean))
-    laws = []
+    asked = []
     for fit in fits:
         (x, z), labels = fit.columns_of_new(exog, transform)
         extent = None if which == "linear" else fit.extent_of_rows(exog, exposure, labels)
         offset = family.offset(None if extent is None else extent[whole])
-        laws.append(fit.posterior.rows(x[whole], z[whole], offset))
-    law = pooled(laws, share)
+        asked.append((fit.posterior, (x[whole], z[whole], offset)))
+    law = pooled([posterior.rows(*rows) for posterior, rows in asked], share)
+
+    def placed(values: FloatArray) -> FloatArray:
+        out = np.full((len(mean), values.shape[1]), np.nan)
+        out[whole] = values
+        return out
 
     def quantiles(at: FloatArray) -> FloatArray:
-        out = np.full((len(mean), at.size), np.nan)
-        ends = law.ask(Ask(tuple(at.tolist()))).quantiles[:, 0]
-        out[whole] = ends
+        out = placed(law.ask(Ask(tuple(at.tolist()))).quantiles[:, 0])
         return out if which == "linear" else family.mean(out)
+
+    def of_new(at: FloatArray) -> FloatArray:
+        laws = [posterior.new_responses(*rows) for posterior, rows in asked]
+        weight = np.full(len(laws), 1.0 / len(laws)) if share is None else share
+        return placed(ResponseLaw.mixed(laws, weight).quantiles(at))
 
     if which == "mean" and not family.has_mean:
         low, mean, high = quantiles(np.array(AROUND_MEDIAN)).T
         sd = 0.5 * (high - low)
     mcse = mixed_error([one.mcse for one in each], share)
     shares = which == "mean" and family.predicts_shares
-    return GeneralizedPrediction(mean, sd, quantiles, each[0].row_labels, shares=shares, mcse=mcse)
+    new = of_new if family.new_intervals and which == "mean" else None
+    return GeneralizedPrediction(mean, sd, quantiles, each[0].row_labels, shares=shares, mcse=mcse, of_new=new)
 
 
 def mixed_tables(tables: Sequence[Callable[[float], pd.DataFrame]], alpha: float) -> pd.DataFrame:

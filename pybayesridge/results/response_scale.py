@@ -165,7 +165,10 @@ class ResponseScaleResults(Ratios, LinearResults):
         """Predictions of rows, which are also split into penalised and unpenalised columns."""
         x, z = split
         post, sampled, family = self.posterior, is_sampled(self), self.model.distribution
-        linear = family.predicted_on(check_which(which)) == "linear"
+        linear, of_response = (
+            family.predicted_on(check_which(which)) == "linear",
+            family.new_intervals and which == "mean",
+        )
 
         def found(keep: IntArray) -> FloatArray:
             own = x[keep], z[keep]
@@ -181,6 +184,10 @@ class ResponseScaleResults(Ratios, LinearResults):
             ends = post.rows(x[keep], z[keep]).ask(Ask(tuple(at.tolist()))).quantiles[:, 0]
             return ends if linear else family.mean(ends)
 
+        def new(keep: IntArray, at: FloatArray) -> FloatArray:
+            offset = family.offset(None if extent is None else extent[keep])
+            return post.new_responses(x[keep], z[keep], offset).quantiles(at)
+
         def of_rows(values: FloatArray) -> FloatArray:
             return values if linear else family.of_rows(values.T, extent).T
 
@@ -192,6 +199,7 @@ class ResponseScaleResults(Ratios, LinearResults):
             labels,
             shares=family.predicts_shares and not linear,
             mcse=mcse[0] if mcse else None,
+            of_new=(lambda at: over_complete(rows, lambda keep: new(keep, at))) if of_response else None,
         )
 
     def ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:

@@ -216,12 +216,15 @@ class Likelihood(RowSites):
         are; otherwise medians are reported.
     unpredicted : float
         In place of the mean of a response that the other rows do not determine.
+    whole : bool
+        Whether responses are whole numbers.
     """
 
     __slots__ = ()
 
     has_mean: ClassVar[bool] = True
     unpredicted: ClassVar[float] = np.nan
+    whole: ClassVar[bool] = True
 
     @abstractmethod
     def rows(self, which: IntArray) -> Self:
@@ -242,6 +245,17 @@ class Likelihood(RowSites):
     @abstractmethod
     def draws(self, eta: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Responses, as :attr:`observed`, at linear predictors (n, m)."""
+
+    def up_to(self, y: FloatArray, eta: FloatArray) -> FloatArray:
+        """Probability of a response of at most `y` at linear predictors that broadcast with it; rises with `y`.
+
+        Only of families whose :attr:`~pybayesridge.families.family.Family.new_intervals` is true.
+        """
+        raise NotImplementedError
+
+    def around(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Two responses such that most are between them, at linear predictors of any shape; of the same families."""
+        raise NotImplementedError
 
     @abstractmethod
     def mean_over(self, mean: FloatArray, variance: FloatArray) -> FloatArray:

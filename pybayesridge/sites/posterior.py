@@ -29,6 +29,7 @@ from pybayesridge.linalg import blas
 from pybayesridge.posterior.coefficients import Coefficients
 from pybayesridge.posterior.laws import AROUND_MEDIAN, Joint, MixtureLaw
 from pybayesridge.posterior.quantiles import Common
+from pybayesridge.posterior.responses import Part, ResponseLaw, levels
 from pybayesridge.ridge.explained import number_of_draws
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.ridge.posterior import LEFT
@@ -266,6 +267,22 @@ class SitesPosterior:
         middle = mean if self.has_mean else components.quantiles(MIDDLE)[:, 0]
         sd, silent = np.sqrt(self._variances(f)), np.zeros(weight.size)
         return MixtureLaw(components, mean + shift, middle + shift, sd, shift, 1.0, silent)
+
+    def new_responses(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> ResponseLaw:
+        """The law of a new response at rows, whose linear predictors have an `offset` (m,)."""
+        center, scale, weight = self._at_nodes(self._of_rows(x_rows, z_rows))
+        center = center + offset
+        nodes = [self.nodes[i] for i in np.flatnonzero(self.weight > NEGLIGIBLE)]
+        further = np.nan_to_num(np.array([[node.log_shape, node.form] for node in nodes]))
+        _, first, which = np.unique(further, axis=0, return_index=True, return_inverse=True)
+        parts = []
+        for i, node in enumerate(first.tolist()):
+            own = np.flatnonzero(which.reshape(-1) == i)
+            share = float(weight[own].sum())
+            linear = Common(center[own], scale[own], weight[own] / share, np.inf).curves(levels())
+            likelihood = self.likelihood.of_node(nodes[node])
+            parts.append(Part(share, linear, likelihood.up_to, likelihood.around))
+        return ResponseLaw(parts, self.likelihood.whole)
 
     def coefficient_centers(self) -> tuple[FloatArray, FloatArray]:
         """Likewise of the unpenalised (k,) and penalised (p,) coefficients."""

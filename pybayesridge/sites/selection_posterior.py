@@ -15,6 +15,7 @@ from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.linalg import blas
 from pybayesridge.posterior.laws import AROUND_MEDIAN, Ask
+from pybayesridge.posterior.responses import Part, ResponseLaw, levels
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.leave_one_out import leave_one_out
 from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
@@ -60,6 +61,12 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
         linear = self.rows(x_rows, z_rows).ask(Ask(AROUND_MEDIAN)).quantiles[:, 0]
         low, middle, high = self.row_likelihood.mean(linear).T
         return middle, 0.5 * (high - low)
+
+    def new_responses(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> ResponseLaw:
+        """The law of a new response at rows, whose linear predictors have an `offset` (m,)."""
+        linear = self.rows(x_rows, z_rows, offset).ask(Ask(tuple(levels().tolist()), sd=False)).quantiles[:, 0]
+        part = Part(1.0, linear, self.row_likelihood.up_to, self.row_likelihood.around)
+        return ResponseLaw([part], self.row_likelihood.whole)
 
     @property
     def component_weights(self) -> FloatArray:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, ndtr, stdtr
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.sites.approximation import Approximation
@@ -51,6 +51,9 @@ where the rule's error is e^(-2 pi^2)."""
 
 EQUAL = 64 * float(np.finfo(float).eps)
 """Relative differences of responses that are rounding."""
+
+SCALES = 10.0
+"""So many scales of the noise from the linear predictor a quantile of a new response is looked for first."""
 
 CLIPPED = 5.0
 """Responses further from the median, in units of their spread, do not count in a first guess."""
@@ -96,6 +99,7 @@ class StudentT(Likelihood):
     link: str = "identity"
 
     shape_prior: ClassVar[ShapePrior | None] = PRIOR
+    whole: ClassVar[bool] = False
 
     @property
     def n(self) -> int:
@@ -245,6 +249,16 @@ class StudentT(Likelihood):
     def draws(self, eta: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Responses."""
         return eta + self.sigma * noise_of(np.array(self.df), eta.shape, generator)
+
+    def up_to(self, y: FloatArray, eta: FloatArray) -> FloatArray:
+        """Probability of a response of at most `y`."""
+        z = (y - eta) / self.sigma
+        out: FloatArray = ndtr(z) if np.isinf(self.df) else stdtr(self.df, z)
+        return out
+
+    def around(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Some scales of the noise to both sides."""
+        return eta - SCALES * self.sigma, eta + SCALES * self.sigma
 
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the tilted densities, which may have two tops."""

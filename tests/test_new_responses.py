@@ -1,0 +1,99 @@
+"""Prediction intervals of new counts, and of new numbers with Student-t noise."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pybayesridge import BayesRidge, SpikeSlab, load, pool
+
+BY_DRAWS = 0.004
+"""Five standard errors of a share of 5 % or 95 % of 100,000 draws."""
+
+RNG = np.random.default_rng(20261127)
+N = 80
+DATA = pd.DataFrame({"a": RNG.normal(size=N), "t": RNG.uniform(0.5, 3, N), "g": np.arange(N) % 8})
+DATA["k"] = RNG.poisson(DATA.t * np.exp(0.5 + 0.6 * DATA.a) * RNG.gamma(2, 0.5, N))
+DATA["y"] = DATA.a + 0.3 * RNG.standard_t(3, N)
+NEW = pd.DataFrame({"a": [-1.0, 0.0, 2.0], "t": [1.0, 10.0, 300.0]})
+
+
+def fitted(family, formula="k ~ a", method=None, model=BayesRidge, **options):
+    own = {} if family == "student-t" else {"exposure": "t"}
+    return model.from_formula(formula, DATA, family=family, **own, **options).fit(method)
+
+
+def drawn(res, family):
+    draws = res.sample(100_000, rng=0, hyper_columns=True)
+    rng, eta = np.random.default_rng(1), draws[["Intercept", "a"]].to_numpy() @ np.column_stack([np.ones(3), NEW.a]).T
+    if family == "student-t":
+        noise = np.stack([rng.standard_t(df, 3) for df in np.minimum(draws["df"], 1e6)])
+        return eta + draws[["sigma"]].to_numpy() * noise
+    mean = np.exp(eta) * NEW.t.to_numpy()
+    if family == "negative-binomial":
+        alpha = draws[["alpha"]].to_numpy()
+        mean = mean * alpha * rng.gamma(1 / alpha, size=mean.shape)
+    return rng.poisson(mean)
+
+
+@pytest.mark.parametrize("family", ["poisson", "negative-binomial", "student-t"])
+def test_intervals_are_those_of_draws(family):
+    res = fitted(family, "y ~ a" if family == "student-t" else "k ~ a")
+    prediction = res.get_prediction(NEW, **({} if family == "student-t" else {"exposure": "t"}))
+    lower, upper = prediction.conf_int(alpha=0.1, obs=True).T
+    frame, draws = prediction.summary_frame(0.1), drawn(res, family)
+    np.testing.assert_array_equal(frame[["obs_ci_lower", "obs_ci_upper"]].to_numpy().T, [lower, upper])
+    for ends, p in ((lower, 0.05), (upper, 0.95)):
+        assert ((draws <= ends).mean(axis=0) >= p - BY_DRAWS).all()
+        assert ((draws < ends).mean(axis=0) <= p + BY_DRAWS).all()
+
+
+def test_a_given_dispersion_and_one_that_is_next_to_none():
+    wide = fitted("negative-binomial", dispersion=0.5).get_prediction(NEW, exposure="t").conf_int(obs=True)
+    narrow = fitted("negative-binomial", dispersion=1e-8).get_prediction(NEW, exposure="t").conf_int(obs=True)
+    poisson = fitted("poisson").get_prediction(NEW, exposure="t").conf_int(obs=True)
+    np.testing.assert_array_equal(narrow, poisson)
+    assert (wide[:, 1] > narrow[:, 1]).all()
+
+
+def test_normal_noise_is_that_of_the_gaussian_family():
+    one = BayesRidge.from_formula("y ~ a", DATA, family="student-t", df=np.inf).fit().get_prediction(NEW)
+    other = BayesRidge.from_formula("y ~ a", DATA).fit().get_prediction(NEW)
+    np.testing.assert_allclose(one.conf_int(obs=True), other.conf_int(obs=True), atol=2e-3 * DATA.y.std())
+
+
+@pytest.mark.parametrize("family", ["poisson", "negative-binomial"])
+def test_groups_new_ones_and_missing_values(family, tmp_path):
+    res = fitted(family, "k ~ a + (1 | g)", "laplace")
+    new = pd.DataFrame({"a": [0.0, 0.0, np.nan], "g": [0, 99, 0]})
+    lower, upper = res.get_prediction(new, exposure=5.0).conf_int(obs=True).T
+    assert np.isnan([lower[2], upper[2]]).all()
+    assert upper[1] - lower[1] >= upper[0] - lower[0] > 0
+    res.save(tmp_path / "fit", remove_data=True)
+    again = load(tmp_path / "fit").get_prediction(new, exposure=5.0).conf_int(obs=True)
+    np.testing.assert_allclose(again, np.column_stack([lower, upper]), atol=1)
+
+
+def test_selections_of_counts():
+    chosen = fitted("poisson", model=SpikeSlab, prior_inclusion=0.999).get_prediction(NEW, exposure="t")
+    ridge = fitted("poisson").get_prediction(NEW, exposure="t")
+    assert np.abs(chosen.conf_int(obs=True) - ridge.conf_int(obs=True)).max() <= 0.05 * ridge.conf_int(obs=True).max()
+
+
+def test_pooled_fits():
+    res = fitted("negative-binomial")
+    shifted = BayesRidge.from_formula("k ~ a", DATA.assign(a=DATA.a + 0.3), family="negative-binomial", exposure="t")
+    both = pool([res, res]).get_prediction(NEW, exposure="t").conf_int(obs=True)
+    np.testing.assert_array_equal(both, res.get_prediction(NEW, exposure="t").conf_int(obs=True))
+    wider = pool([res, shifted.fit()]).get_prediction(NEW, exposure="t").summary_frame()
+    assert (wider["obs_ci_upper"] > wider["mean"]).all()
+
+
+def test_where_there_are_none():
+    data = DATA.assign(event=(DATA.y > 0).astype(int))
+    prediction = BayesRidge.from_formula("event ~ a", data, family="binomial").fit().get_prediction(NEW)
+    assert list(prediction.summary_frame()) == ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper"]
+    linear = fitted("poisson").get_prediction(NEW, which="linear")
+    assert "obs_ci_lower" not in linear.summary_frame()
+    for one in (prediction, linear):
+        with pytest.raises(ValueError, match="is one of two values, and a linear predictor"):
+            one.conf_int(obs=True)
