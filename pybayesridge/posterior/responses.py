@@ -33,6 +33,12 @@ placed to 1/64 standard deviation of the linear predictor: the probability of an
 ELEMENTS = 1 << 19
 """Most linear predictors that are held at once."""
 
+LARGEST = 1e18
+"""From here on counts are told from no others and are infinite as quantiles: doubles have no room for whole numbers."""
+
+WIDE = 1e-5
+"""Relative distance from :data:`LARGEST` that the search for it may leave."""
+
 SURE = 1e-9
 """Probabilities closer to that of a whole number are not told from it."""
 
@@ -150,11 +156,13 @@ class _Rule:
         lower = self._up_to(every, up - 1.0) >= probability - SURE
         higher = self._up_to(every, up) < probability - SURE
         # Adding zero makes a positive zero of a negative one.
-        return np.maximum(up - lower + higher, 0.0) + 0.0
+        out = np.maximum(up - lower + higher, 0.0) + 0.0
+        return np.where(out > (1.0 - WIDE) * LARGEST, np.inf, out)
 
     def steepest(self, y: FloatArray) -> FloatArray:
         """The largest difference of the probability of at most `y` (m,) between neighbouring linear predictors."""
-        rises = [np.abs(np.diff(part.up_to(y[:, None], part.linear))).max(axis=1) for part in self.law.parts]
+        at = np.minimum(y, LARGEST)[:, None] if self.law.whole else y[:, None]
+        rises = [np.abs(np.diff(part.up_to(at, part.linear))).max(axis=1) for part in self.law.parts]
         out: FloatArray = np.max(rises, axis=0)
         return out
 
@@ -163,7 +171,7 @@ class _Rule:
         total = np.zeros(which.size)
         for part in self.law.parts:
             total += part.weight * (part.up_to(y[:, None], part.linear[which]) @ self.weight)
-        return total
+        return np.where(y >= LARGEST, 1.0, total) if self.law.whole else total
 
 
 def levels() -> FloatArray:

@@ -245,8 +245,12 @@ own_prediction <- function(x, interval, level, env) {
   }
   rows <- own_rows(x, env)$x
   noise <- if (interval == "prediction") noise_factors(x, nrow(rows), NULL, TRUE)
-  limits <- row_intervals(x, rows, 1L, tails(check_level(level)), noise)
-  if (!family_of(x)$noise) limits <- on_scale(x, limits, "response", x$exposure)
+  limits <- if (interval == "prediction" && !family_of(x)$noise) {
+    new_quantiles(list(x), list(rows), tails(check_level(level)), x$exposure)
+  } else {
+    row_intervals(x, rows, 1L, tails(check_level(level)), noise)
+  }
+  if (interval == "credible" && !family_of(x)$noise) limits <- on_scale(x, limits, "response", x$exposure)
   list(fit = x$fitted.values, lwr = limits[, 1L], upr = limits[, 2L])
 }
 

@@ -22,6 +22,7 @@
 #   medians    whether these are medians and half the distance of quantiles, where means may be infinite
 #   sizes      of rows in residuals
 #   inflation  of the variances of rows of several trials, if there is one
+#   new        the distribution of new responses, in new_responses.R; none where they have no interval
 #   draw       responses at means, of rows of some extent, given `own`, a draw of further parameters (NULL without)
 #   ratio_name what exponentials of coefficients are called
 #   has_ratio  whether the link is such that they mean something
@@ -101,9 +102,8 @@ families <- list(
     response = function(y, name) counts_response(y, name, "poisson()"),
     types = c("response", "link"),
     mean = function(eta, fit) exp(eta),
-    interval = function(interval) {
-      check_mean_interval(interval, "intervals of new counts are quantiles of simulate()", "expected count")
-    },
+    interval = function(interval) check_interval(interval),
+    new = function(fit) counts_given(fit, poisson_up_to),
     observed = function(values, fit) as.double(values),
     responses = function(fit) round(fit_responses(fit)),
     pictures = NULL,
@@ -136,6 +136,7 @@ families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
   object = function(fit) negative_binomial_object(fit$dispersion),
   title = function(fit) ", negative binomial family, log link",
   response = function(y, name) counts_response(y, name, "\"negative-binomial\""),
+  new = function(fit) counts_given(fit, overdispersed_up_to),
   draw = function(mean, extent, fit, own) draw_overdispersed(mean, own$alpha %||% fit$dispersion),
   shape = c(name = "alpha", mean = "dispersion_mean"),
   latent = function(fit, alpha) latent_of_overdispersed(fit, alpha %||% fit$dispersion),
@@ -174,9 +175,8 @@ families[["student-t"]] <- list(
   response = function(y, name) one_response(y, name, "\"student-t\""),
   types = c("response", "link"),
   mean = function(eta, fit) eta,
-  interval = function(interval) {
-    check_mean_interval(interval, "intervals of new responses are quantiles of simulate()", "expected response")
-  },
+  interval = function(interval) check_interval(interval),
+  new = function(fit) student_given(fit),
   observed = function(values, fit) as.double(values),
   responses = function(fit) fit_responses(fit),
   pictures = NULL,

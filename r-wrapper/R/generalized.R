@@ -105,12 +105,14 @@ pooled_ratios <- function(object, name, level, parm) {
 
 #' @rdname predict.pybayesridge_fit
 #' @export
-predict.pybayesridge_generalized <- function(object, newdata, type = c("response", "link"), interval = c("none", "credible"),
-                                             level = 0.95, se.fit = FALSE, na.action = stats::na.pass, exposure = NULL, ...,
-                                             re_form = NULL, new_levels = c("sample", "zero")) {
+predict.pybayesridge_generalized <- function(object, newdata, type = c("response", "link"),
+                                             interval = c("none", "credible", "prediction"), level = 0.95, se.fit = FALSE,
+                                             na.action = stats::na.pass, exposure = NULL, ..., re_form = NULL,
+                                             new_levels = c("sample", "zero")) {
   refuse_dots("predict", ...)
   type <- match.arg(type)
   interval <- family_of(object)$interval(interval)
+  refuse_new_link(interval, type)
   check_level(level)
   groups <- with_groups(re_form)
   new_levels <- check_new_levels(new_levels)
@@ -130,6 +132,9 @@ predict.pybayesridge_generalized <- function(object, newdata, type = c("response
   } else {
     list(generalized_rows(object, x, type, probabilities, se.fit, extent[complete], unseen))
   }
+  if (interval == "prediction") {
+    found[[1L]][c("lwr", "upr")] <- ends_of(new_quantiles(list(object), list(x), probabilities, extent[complete], unseen))
+  }
   parts <- lapply(found, lapply, padded, rows, complete)
   labels <- names(parts) %||% object$targets
   out <- prediction_shape(parts, interval, labels)
@@ -141,14 +146,18 @@ predict.pybayesridge_generalized <- function(object, newdata, type = c("response
 
 # An interval of means of responses; `reason` is why that of new responses is refused.
 check_mean_interval <- function(interval, reason, mean) {
-  if (identical(interval, c("none", "credible"))) {
-    return("none")
-  }
   interval <- check_interval(interval)
   if (interval == "prediction") {
     stop(reason, ": interval = \"credible\" is that of its ", mean, call. = FALSE)
   }
   interval
+}
+
+# Linear predictors have no interval of a new one.
+refuse_new_link <- function(interval, type) {
+  if (interval == "prediction" && type == "link") {
+    stop("interval = \"prediction\" is of a new response: it needs type = \"response\"", call. = FALSE)
+  }
 }
 
 #' @rdname pybayesridge-methods

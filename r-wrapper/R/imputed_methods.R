@@ -61,6 +61,7 @@ predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "c
   type <- match.arg(type)
   first <- object$fits[[1L]]
   interval <- family_of(first)$interval(interval)
+  refuse_new_link(interval, type)
   check_level(level)
   env <- parent.frame()
   rows <- lapply(object$fits, new_rows, newdata, na.action, env)
@@ -75,14 +76,15 @@ predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "c
     } else {
       total_moments(Map(function(fit, x) moments_of_rows(fit, x, target, type, se.fit), object$fits, xs))
     }
-    if (interval != "none") {
+    by_family <- interval == "prediction" && !family_of(first)$noise
+    if (interval != "none" && !by_family) {
       noise <- if (interval == "prediction") rep(1, sum(complete)) else 0
       limits <- row_limits(object, xs, target, tails(level), noise)
-      if (type == "response") limits <- family_of(first)$mean(limits, first)
-      found$lwr <- limits[, 1L]
-      found$upr <- limits[, 2L]
+      found[c("lwr", "upr")] <- ends_of(if (type == "response") family_of(first)$mean(limits, first) else limits)
     }
-    lapply(with_exposure(found, type, extent), pad)
+    found <- with_exposure(found, type, extent)
+    if (by_family) found[c("lwr", "upr")] <- ends_of(new_quantiles(object$fits, xs, tails(level), extent))
+    lapply(found, pad)
   })
   out <- prediction_shape(parts, interval, object$targets)
   if (!se.fit) {

@@ -3,7 +3,7 @@
 #' Posterior mean of the linear predictor for new data or for the rows of the fit, with credible intervals of the linear
 #' predictor (`"credible"`) or prediction intervals of a new observation (`"prediction"`). For fits with `family =
 #' binomial()` the posterior mean of the probability of the event, and for counts the posterior median of the expected
-#' count, with credible intervals, and for ordered categories the posterior mean of the probability of each. Python is not required.
+#' count, with credible intervals of it or prediction intervals of a new count, and for ordered categories the posterior mean of the probability of each. Python is not required.
 #'
 #' @param object A fit of [bayes_ridge()] or [spike_slab()].
 #' @param newdata A data frame with the variables of the formula, or a matrix with the columns of `x`. By default the
@@ -31,7 +31,9 @@
 #'   otherwise the data named in its call are used, and an error is raised if they are not found.
 #'
 #'   The interval of a probability is that of the linear predictor, transformed. A new yes/no response has no interval:
-#'   `interval = "prediction"` is an error for binomial fits, and for counts and responses with Student-t noise, of which `simulate()` draws new ones. Expected counts
+#'   `interval = "prediction"` is an error for binomial fits. That of a new count, or of a new response with Student-t noise,
+#'   accounts for the uncertainty in the linear predictor and in what the distribution has besides it (dispersion, or scale and degrees of
+#'   freedom); the ends of an interval of counts are counts, so that its probability is at least `level`. Expected counts
 #'   are medians since the tail of the posterior of the penalty can rule a mean out; their `se.fit` is half the distance of the
 #'   quantiles at 16 % and 84 %.
 #'

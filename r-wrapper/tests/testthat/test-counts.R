@@ -12,7 +12,7 @@ def reference(y, x, rows, exposure, weights, new_exposure, fit, alpha):
         res = BayesRidge(y, x, family='poisson', exposure=exposure, weights=weights).fit(**(fit or {}))
         loo = res.loo()
     own, new = (
-        [res.get_prediction(at, which=which, exposure=e).summary_frame(alpha).to_numpy() for which in ('mean', 'linear')]
+        [res.get_prediction(at, which=which, exposure=e).summary_frame(alpha).filter(regex='^mean').to_numpy() for which in ('mean', 'linear')]
         for at, e in ((None, None), (rows, new_exposure))
     )
     return dict(
@@ -130,7 +130,7 @@ test_that("what cannot be counts is refused", {
   expect_error(sigma(fit), "not defined for a poisson fit")
   expect_error(odds_ratios(fit), "family = binomial\\(\\)")
   expect_error(rate_ratios(bayes_ridge(am ~ wt, b, family = binomial())), "family = poisson\\(\\)")
-  expect_error(predict(fit, interval = "prediction"), "quantiles of simulate\\(\\)")
+  expect_error(predict(fit, type = "link", interval = "prediction"), "needs type = \"response\"")
   expect_error(predict(fit, b[1:3, ], exposure = 1:2), "a number, or a numeric vector")
   expect_error(predict(fit, b[1:3, ], exposure = "hours"), "names 'hours'")
   expect_error(predict(fit, b[1:3, ], exposure = 0), "'exposure' must be positive and finite: not so")
@@ -296,7 +296,7 @@ def reference(d):
     new, loo = d.head(3), res.loo()
     return dict(
         prob=np.asarray(res.inclusion_prob), ci=res.conf_int(0.1).to_numpy(), ratios=res.rate_ratios(0.1).to_numpy(),
-        mean=res.get_prediction(new, exposure='t').summary_frame(0.1).to_numpy(),
+        mean=res.get_prediction(new, exposure='t').summary_frame(0.1).filter(regex='^mean').to_numpy(),
         linear=res.get_prediction(new, which='linear').summary_frame(0.1).to_numpy(), loo=np.asarray(loo.pointwise), p=loo.p_loo,
     )
 ", local = TRUE)$reference

@@ -45,6 +45,9 @@ expect_golden_sets <- function(fit, answers, level) {
 # The integral over a logistic curve is by another rule than Python's.
 quadrature_error <- 1e-8
 
+# Components of little weight, and how far the scores of linear predictors go: relative to intervals of new responses.
+new_responses <- 1e-4
+
 expect_golden_generalized <- function(fit, answers, rows, level) {
   if (has_cuts(fit)) {
     expect_close(as.matrix(cut_points(fit, level)), answers$cut_points, quantiles_of_links)
@@ -55,6 +58,11 @@ expect_golden_generalized <- function(fit, answers, rows, level) {
     found <- predict(fit, rows, type = type, interval = "credible", level = level, se.fit = TRUE)
     expect_close(found$fit, expected[, c(1, 3, 4)], quadrature_error)
     expect_close(found$se.fit, expected[, 2], quadrature_error)
+  }
+  if (!is.null(answers$prediction_new)) {
+    # Of counts equal; continuous responses to where Python's search ends.
+    found <- predict(fit, rows, interval = "prediction", level = level)[, c("lwr", "upr")]
+    expect_close(found, answers$prediction_new, new_responses)
   }
   if (inherits(fit, "bayes_ridge")) expect_close(as.matrix(hyperparameters(fit, level)), answers$hyperparameters, if (is.null(fit$bands)) same_as_python else points_of_lattices)
   if (!is.null(answers$odds_ratios)) expect_close(as.matrix(odds_ratios(fit, level)), answers$odds_ratios)

@@ -25,7 +25,7 @@ def reference(d, new, formula, family, extent):
         res = BayesRidge.from_formula(formula, d, family=family, unpenalized='fixed', **extent).fit(tol=0.05)
     own = {'exposure': 't'} if 'exposure' in extent else {}
     def frame(**how):
-        return res.get_prediction(new, **own, **how).summary_frame(0.1).to_numpy()
+        return res.get_prediction(new, **own, **how).summary_frame(0.1).filter(regex='^mean').to_numpy()
     loo = res.loo()
     return dict(
         coef=np.asarray(res.params), ci=np.asarray(res.conf_int(0.1)), cov=np.asarray(res.cov_params()),

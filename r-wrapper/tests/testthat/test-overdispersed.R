@@ -32,7 +32,7 @@ def reference(d, new, dispersion):
     loo = res.loo()
     return dict(
         coef=np.asarray(res.params), ci=np.asarray(res.conf_int(0.1)), cov=np.asarray(res.cov_params()),
-        hyper=res.hyperparameters(0.1).to_numpy(), mean=res.get_prediction(new, exposure='t').summary_frame(0.1).to_numpy(),
+        hyper=res.hyperparameters(0.1).to_numpy(), mean=res.get_prediction(new, exposure='t').summary_frame(0.1).filter(regex='^mean').to_numpy(),
         linear=res.get_prediction(new, which='linear', exposure='t').summary_frame(0.1).to_numpy(), loo=np.asarray(loo.pointwise), p=loo.p_loo,
         pearson=np.asarray(res.resid_pearson), deviance=np.asarray(res.resid_deviance), ratios=res.rate_ratios(0.1).to_numpy(),
     )

@@ -228,7 +228,10 @@ def answers_on_link(results, rows):
         out["probabilities"] = results.predict(rows, transform=False).to_numpy()
     for which in ("linear",) if cut else ("mean", "linear"):
         predicted = results.get_prediction(rows, which=which, transform=False)
-        out[f"prediction_{which}"] = predicted.summary_frame(1 - LEVEL).to_numpy(dtype=np.float64)
+        table = predicted.summary_frame(1 - LEVEL)
+        out[f"prediction_{which}"] = table.filter(regex="^(mean|mcse)").to_numpy(dtype=np.float64)
+        if "obs_ci_lower" in table:
+            out["prediction_new"] = predicted.conf_int(1 - LEVEL, obs=True)
     if np.isfinite(out["bse"]).all():
         out["cov_params"] = results.cov_params().to_numpy()[None]
     if ratio := results.model.distribution.ratio:
