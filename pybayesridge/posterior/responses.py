@@ -34,7 +34,7 @@ ELEMENTS = 1 << 19
 """Most linear predictors that are held at once."""
 
 LARGEST = 1e18
-"""From here on counts are told from no others and are infinite as quantiles: doubles have no room for whole numbers."""
+"""From here on counts are infinite as quantiles: doubles have no room for whole numbers."""
 
 WIDE = 1e-5
 """Relative distance from :data:`LARGEST` that the search for it may leave."""
