@@ -75,6 +75,8 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
         prior = results.prior_inclusion
         out["prior_inclusion"] = finite(prior) if np.ndim(prior) == 0 else None
         out["learned"] = list(results.learned)
+        if results.shape_grid is not None:
+            out["hyperparameters"] = _hyperparameters(results, name, alpha)
         if results.model.distribution.has_noise:
             out["evidence_biased"] = bool(results.evidence_biased)
         out["median_model"] = results.median_model()

@@ -37,7 +37,7 @@ RESPONSE_OPTIONS = ("family", "link", "event", "trials", "exposure")
 PER_ROW = ("weights", "trials", "exposure")
 MODEL_OPTIONS = {
     "ridge": ("prior", "sigma2", "dispersion", "df", "categories", *RESPONSE_OPTIONS),
-    "spikeslab": ("prior_inclusion", "slab_var", "noise_var", "expected_size", *RESPONSE_OPTIONS),
+    "spikeslab": ("prior_inclusion", "slab_var", "noise_var", "expected_size", "dispersion", *RESPONSE_OPTIONS),
 }
 MODELS: dict[str, Any] = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
 

@@ -34,12 +34,7 @@ class NegativeBinomialFamily(PoissonFamily):
     takes: ClassVar[tuple[str, ...]] = ("link", "exposure", "flat_in", "dispersion")
     statsmodels: ClassVar[str] = "NegativeBinomial"
     shape: ClassVar[str] = "alpha"
-    lanes: ClassVar[tuple[str, ...]] = ("sites", "banded_sites")
     in_r: ClassVar[tuple[str, ...]] = (*PoissonFamily.in_r, "dispersion", "dispersion_mean")
-    instead: ClassVar[str] = (
-        "use BayesRidge without selection, or family='poisson', whose inclusion probabilities are too close to 1 "
-        "where counts vary more than Poisson counts"
-    )
     responses: ClassVar[str] = "counts that vary more than Poisson counts"
 
     dispersion: float | None = None
@@ -75,7 +70,7 @@ class NegativeBinomialFamily(PoissonFamily):
     def without_columns(self, res: Any) -> tuple[Any, FloatArray]:
         """All rows, and what the overall rate predicts for them, with the dispersion of the fit."""
         rows, mean = super().without_columns(res)
-        return rows.of_shape(res.sites_fit.likelihood.log_shape), mean
+        return rows.of_shape(res.log_shape), mean
 
     def rows(
         self, endog: FloatArray, extent: FloatArray | None, weights: FloatArray | None

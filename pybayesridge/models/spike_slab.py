@@ -14,7 +14,7 @@ from pybayesridge.data.arrays import is_sparse_frame
 from pybayesridge.data.groups import TERM, resolve_groups, shared
 from pybayesridge.data.inclusion import inclusion_by_column
 from pybayesridge.ep.posterior import StartingPoint
-from pybayesridge.families.registry import named
+from pybayesridge.families.registry import arguments_of, named
 from pybayesridge.models.before_fit import BeforeFit
 from pybayesridge.models.options import ModelOptions
 from pybayesridge.models.priors import SelectionModel
@@ -216,14 +216,24 @@ class SpikeSlab(BeforeFit, SelectionModel):
         event: object = None,
         trials: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
+        dispersion: float | None = None,
         missing: str = "raise",
         formula_data: FormulaData | None = None,
     ) -> None:
+        dispersion = arguments_of(family, {"dispersion": dispersion}).get("dispersion", dispersion)
         family, link = named(family, link)
         self.call = call_of("SpikeSlab", SpikeSlab.__init__, locals())
         if issparse(exog) or is_sparse_frame(exog):
             raise ValueError("SpikeSlab takes dense columns: make exog dense, or use BayesRidge for sparse ones")
-        self._take_family(family, link=link, event=event, trials=trials, exposure=exposure, noise_var=noise_var)
+        self._take_family(
+            family,
+            link=link,
+            event=event,
+            trials=trials,
+            exposure=exposure,
+            dispersion=dispersion,
+            noise_var=noise_var,
+        )
         self.slab_var = None if slab_var is None else positive("slab_var", slab_var)
         self.noise_var = None if noise_var is None else positive("noise_var", noise_var)
         self.expected_size = positive("expected_size", expected_size)

@@ -112,6 +112,7 @@ def tables(res: SelectionEstimates, i: int, alpha: float) -> list[Table]:
     """Groups, hyperparameters, credible sets and Monte Carlo errors, as far as there are any."""
     out = [_groups(res)] if res.group_members() else []
     out.append(_hyperparameters(res, alpha))
+    out += _shape(res, alpha)
     if res.default_sets:
         out.append(_credible_sets(res))
     return out + _monte_carlo(res)
@@ -199,6 +200,15 @@ def _hyperparameters(res: SelectionEstimates, alpha: float) -> Table:
         np.vstack([np.column_stack([table, intervals]), rows]),
         by_row=True,
     )
+
+
+def _shape(res: SelectionEstimates, alpha: float) -> list[Table]:
+    """The further parameter of the family where expectation propagation integrates it out."""
+    if res.shape_grid is None:
+        return []
+    found = res.hyperparameters(alpha)
+    heads = ["mean", *ends(alpha)]
+    return [table_of("Dispersion: posterior mean and interval", "", heads, list(found.index), found.to_numpy())]
 
 
 def _which_are_in(res: SelectionEstimates) -> list[str]:

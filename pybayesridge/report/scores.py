@@ -42,7 +42,8 @@ def tables(res: Any, alpha: float) -> list[Table]:
     if not values:
         if not rows_there(res):
             return []
-        rows, left_out, before = res.model.likelihood(), False, [_examples(res, alpha)]
+        left_out, before = False, [_examples(res, alpha)]
+        rows = res.model.likelihood().of_shape(res.log_shape)
         values = [score.of(rows, res.arrays.fittedvalues) for score in family.scores]
     one, mean = family.without_columns(res)
     kind, note = ("Leave-one-out", f"The scores of the {family.null} are in-sample.")
@@ -66,20 +67,24 @@ def tables(res: Any, alpha: float) -> list[Table]:
 
 
 def _examples(res: Any, alpha: float) -> Table:
-    """The smallest, the median and the largest fitted probabilities, and the quartiles."""
+    """The smallest, the median and the largest fitted probabilities or counts, and the quartiles."""
+    family, data = res.model.distribution, res.model.data
     order = np.argsort(res.arrays.fittedvalues, kind="stable")
     at = np.unique(order[np.rint(np.array(EXAMPLES) * (order.size - 1)).astype(int)], return_index=True)
     rows = at[0][np.argsort(at[1])]
-    labels = res.model.data.row_labels[rows]
-    frame = res.get_prediction(res.model.data.exog[rows], transform=False, row_labels=labels).summary_frame(alpha)
+    labels = data.row_labels[rows]
+    own = {} if family.per_row != "exposure" or data.extent is None else {"exposure": data.extent[rows]}
+    frame = res.get_prediction(data.exog[rows], transform=False, row_labels=labels, **own).summary_frame(alpha)
+    what, observed = "probabilities of the event", "observed share"
+    if not family.predicts_shares:
+        what, observed = f"values ({family.predicted}s)", "observed"
     return table_of(
-        f"Fitted probabilities of the event in increasing order (smallest, quartiles, largest), with "
-        f"{percent(alpha)} intervals",
+        f"Fitted {what} in increasing order (smallest, quartiles, largest), with {percent(alpha)} intervals",
         "row",
-        ["observed share", "mean", "sd", *ends(alpha)],
+        [observed, "mean" if family.has_mean else "median", "sd", *ends(alpha)],
         [str(name) for name in labels],
         np.column_stack([res.model.endog[rows], frame.drop(columns="mcse", errors="ignore")]),
-        shares=range(5),
+        shares=range(5) if family.predicts_shares else (),
         interval=True,
     )
 

@@ -93,7 +93,7 @@ def _comparable_selections(fits: Mapping[str, Any]) -> None:
         )
     _alike(
         "family or link",
-        {name: (fit.model.distribution.name, fit.model.distribution.link) for name, fit in fits.items()},
+        {name: (fit.model.distribution.kind_of_response, fit.model.distribution.link) for name, fit in fits.items()},
     )
     if len({fit.posterior.selection.integrated for fit in fits.values() if fit.learned}) > 1:
         raise ValueError(

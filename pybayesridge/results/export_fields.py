@@ -375,7 +375,8 @@ def _groups(kind: str, names: Collection[str]) -> set[str]:
             continue
         yes_no = "trials" in family.in_r
         if start == "spike_slab_":
-            return {f"latent_{method}", "yes_no_selection" if yes_no else "selection_of_counts"}
+            own = {f"latent_{method}", "yes_no_selection" if yes_no else "selection_of_counts"}
+            return own | {"overdispersed"} if "dispersion" in family.in_r else own
         others = "ordered" if family.has_cuts else "counts" if family.has_events else "continuous"
         kind_of_response = "sites" if yes_no else others
         own = {kind_of_response, "latent_bands" if start == "bayes_ridge_bands_" else "one_penalty"}

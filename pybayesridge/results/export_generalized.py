@@ -55,9 +55,9 @@ def _trials(results: GeneralizedRidgeResults | GeneralizedSpikeSlabResults) -> F
     return likelihood.successes + likelihood.failures
 
 
-def _shape_mean(results: GeneralizedRidgeResults) -> float | None:
+def _shape_mean(results: GeneralizedRidgeResults | GeneralizedSpikeSlabResults) -> float | None:
     """Posterior mean of a further parameter, such as a dispersion, that is integrated out."""
-    shape = results.sites_fit.shape
+    shape = results.shape_grid
     return None if shape is None else float(shape.weight @ np.exp(shape.u))
 
 
@@ -79,9 +79,9 @@ OF_RIDGES: Mapping[str, Callable[[Any], Any]] = {
     "latent_variance": lambda results: float(results.sites_fit.likelihood.latent_variance),
     "loo_probabilities": _while_rows_are_here("loo_probabilities"),
     "loo_means": _while_rows_are_here("loo_means"),
-    "dispersion": lambda results: float(np.exp(results.sites_fit.likelihood.log_shape)),
+    "dispersion": lambda results: float(np.exp(results.log_shape)),
     "dispersion_mean": _shape_mean,
-    "noise_scale": lambda results: float(np.exp(results.sites_fit.likelihood.log_shape)),
+    "noise_scale": lambda results: float(np.exp(results.log_shape)),
     "noise_scale_mean": _shape_mean,
     "noise_df": lambda results: float(results.sites_fit.likelihood.form),
     "categories": lambda results: list(results.categories),
@@ -97,6 +97,8 @@ OF_SELECTIONS: Mapping[str, Callable[[GeneralizedSpikeSlabResults], Any]] = {
     "trials": _trials,
     "n_trials": lambda results: float(results.n_trials),
     "exposure": _extent,
+    "dispersion": lambda results: float(np.exp(results.log_shape)),
+    "dispersion_mean": _shape_mean,
 }
 """Those of selections."""
 

@@ -427,7 +427,7 @@ def intervals_of_spike_slab(res: SelectionEstimates) -> Finding:
     """Finding on the uncertainty that the intervals of a spike-and-slab regression account for."""
     entry = res.method_entry
     what = entry.intervals_integrated if res.posterior.selection.integrated else entry.intervals
-    return note("intervals", f"{what} {_scale(res)}")
+    return note("intervals", " ".join([f"{what} {_scale(res)}", *res.model.distribution.on_shape()]))
 
 
 def on_reading_spike_slab(res: SelectionEstimates) -> list[Finding]:

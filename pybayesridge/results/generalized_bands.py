@@ -70,7 +70,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
 
     def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
         """Posterior means, and quantiles at levels `at`, of the hyperparameters."""
-        found, shape = VarianceComponents.hyperparameters_of(self, i, at), self.sites_fit.shape
+        found, shape = VarianceComponents.hyperparameters_of(self, i, at), self.shape_grid
         return found if shape is None else np.vstack([found, of_shape(shape, at)])
 
     def _take_penalty(self, fit: SitesFit) -> None:
@@ -229,7 +229,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The bands: the number of their columns, standard deviations and shares; and a dispersion."""
-        out, shape = self.written_bands(i, alpha), self.sites_fit.shape
+        out, shape = self.written_bands(i, alpha), self.shape_grid
         if shape is not None:
             values = of_shape(shape, np.array([0.5, alpha / 2, 1 - alpha / 2]))
             out.append(Written.of_hyperparameters(list(self._names_of_shape), values, alpha))

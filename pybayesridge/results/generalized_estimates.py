@@ -18,6 +18,7 @@ from pybayesridge.sites.fit import SitesFit
 from pybayesridge.sites.likelihood import LeaveOneOut
 from pybayesridge.sites.penalty import PenaltyDistribution, SitesPenalty, of_shape
 from pybayesridge.sites.posterior import SitesPosterior
+from pybayesridge.sites.shape import FormGrid, ShapeGrid
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -49,9 +50,19 @@ class GeneralizedEstimates(LinearEstimates):
     @property
     def hyperparameter_names(self) -> tuple[str, ...]:
         """Rows of :meth:`hyperparameters`: the family's further parameter is one where it was integrated out."""
-        shape = self.sites_fit.shape
+        shape = self.shape_grid
         own = () if shape is None else shape.names(self.model.distribution.shape)
         return ("lambda", "tau2", "df_model", *own)
+
+    @property
+    def shape_grid(self) -> ShapeGrid | FormGrid | None:
+        """The posterior of the log of the family's further parameter, where it was integrated out. Internal."""
+        return self.sites_fit.shape
+
+    @property
+    def log_shape(self) -> float:
+        """The log of the family's further parameter: given, or its posterior mean; nan without. Internal."""
+        return self.sites_fit.likelihood.log_shape
 
     @property
     def log_unit(self) -> float:

@@ -211,7 +211,7 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
     @property
     def _names_of_shape(self) -> tuple[str, ...]:
         """Names of further parameters of the likelihood that are integrated out."""
-        shape = self.sites_fit.shape
+        shape = self.shape_grid
         return () if shape is None else shape.names(self.model.distribution.shape)
 
     def _settle(self) -> None:
@@ -236,7 +236,7 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The hyperparameters, where the method integrates over the penalty or over a further parameter."""
-        if self.sites_fit.shape is None and not self.integrates_penalty:
+        if self.shape_grid is None and not self.integrates_penalty:
             return []
         found = self.hyperparameters(alpha)
         return [Written.of_hyperparameters(list(found.index), found.to_numpy(), alpha)]

@@ -17,10 +17,14 @@ from pybayesridge.predictive.left_out import LeftOut
 from pybayesridge.predictive.sites import sites_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
+from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import ChainDraws
+from pybayesridge.results.facts import Written
 from pybayesridge.results.labelled import Lacking, of_family, per_row
 from pybayesridge.results.response_scale import ResponseScaleResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
+from pybayesridge.sites.penalty import of_shape
+from pybayesridge.sites.shape import ShapeGrid
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import SelectionModel
@@ -34,7 +38,8 @@ NO_EVIDENCE = (
 class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
     """Posterior of a spike-and-slab regression of responses that are not Gaussian.
 
-    Made by :meth:`pybayesridge.SpikeSlab.fit` with ``family="binomial"`` or ``"poisson"``. Coefficients, their
+    Made by :meth:`pybayesridge.SpikeSlab.fit` with ``family="binomial"``, ``"poisson"`` or ``"negative-binomial"``.
+    Coefficients, their
     standard deviations, intervals and contrasts are on the scale of the link: log odds ratios for the logit link, log
     rate ratios for counts. Inclusion probabilities, `params` and `bse` of columns that the sampler selects use every
     step of it; its intervals, predictions, sets and draws come from up to 4,000 states that were kept. Fits by
@@ -80,6 +85,8 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
             model, posterior, method=method, tol=tol, maxiter=maxiter, fit_options=fit_options, recipe=recipe
         )
         self._take_family()
+        if self.shape_grid is not None:
+            self.learned = (*self.learned, model.distribution.shape)
         likelihood = model.likelihood()
         self.size, self.n_events = float(likelihood.size.sum()), likelihood.total
 
@@ -87,6 +94,16 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
     def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
         """The attributes in files of earlier versions."""
         return {"size" if name == "n_trials" else name: value for name, value in state.items()}
+
+    @property
+    def shape_grid(self) -> ShapeGrid | None:
+        """The posterior of the log of the family's further parameter, where it was integrated out. Internal."""
+        return None if self.posterior.exact is not None else self.posterior.shape
+
+    @property
+    def log_shape(self) -> float:
+        """The log of the family's further parameter: given, or its posterior mean; nan without. Internal."""
+        return float("nan") if self.posterior.exact is not None else float(self.posterior.row_likelihood.log_shape)
 
     @of_family  # type: ignore[prop-decorator]
     @property
@@ -156,9 +173,35 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
         Raises
         ------
         ValueError
-            For a fit by expectation propagation, which has point estimates: `slab_var`, `prior_inclusion`.
+            For a fit by expectation propagation, which has point estimates: `slab_var`, `prior_inclusion`. Of
+            negative binomial counts it has the row ``alpha`` alone, unless the dispersion was given.
         """
-        return super().hyperparameters(alpha)
+        if self.shape_grid is None:
+            return super().hyperparameters(alpha)
+        mean, _, lower, upper = self._of_shape(alpha).tolist()
+        return pd.DataFrame([[mean, lower, upper]], [self.model.distribution.shape], ["mean", "lower", "upper"])
+
+    def _of_shape(self, alpha: float) -> FloatArray:
+        """Mean, median and interval of the family's further parameter, (4,)."""
+        assert self.shape_grid is not None
+        return of_shape(self.shape_grid, np.array([0.5, check_alpha(alpha) / 2, 1 - alpha / 2]))[0]
+
+    def shown_tables(self, i: int, alpha: float) -> list[Written]:
+        """The groups of columns, and the family's further parameter where it was integrated out."""
+        found = super().shown_tables(i, alpha)
+        if self.shape_grid is None:
+            return found
+        values = self._of_shape(alpha)[None]
+        return [*found, Written.of_hyperparameters([self.model.distribution.shape], values, alpha)]
+
+    def _draw_by_ep(
+        self, n: int, generator: np.random.Generator, kind: str | None
+    ) -> tuple[FloatArray, FloatArray, FloatArray, dict[str, FloatArray]]:
+        if self.shape_grid is None or kind == "gibbs":
+            return super()._draw_by_ep(n, generator, kind)
+        of_z, b, which = self.posterior.draws_with_nodes(n, generator)
+        own = np.exp(self.posterior.log_shapes)[which][:, None]
+        return of_z, b, np.ones(n), {self.model.distribution.shape: own}
 
     def _draw_chain(
         self, n: int, generator: np.random.Generator, kind: str | None = None, chain: int | None = None

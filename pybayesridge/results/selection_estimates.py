@@ -26,6 +26,7 @@ from pybayesridge.text import did_you_mean
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import SelectionModel
+    from pybayesridge.sites.shape import ShapeGrid
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
@@ -55,6 +56,11 @@ class SelectionEstimates(LinearEstimates):
         """Units of selection: single columns, or groups of columns."""
         design = self.posterior.design
         return units_of(design.p, self.model.groups_of(design))
+
+    @property
+    def shape_grid(self) -> ShapeGrid | None:
+        """The posterior of the log of the family's further parameter, where it was integrated out. Internal."""
+        return None
 
     @property
     def unit_names(self) -> list[str]:

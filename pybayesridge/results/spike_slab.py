@@ -240,9 +240,15 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
             of_z, b, noise, hyper = self.exact_posterior.draw_with_hyperparameters(n, generator, chain)
             others = {name: hyper[name][:, None] for name in ("prior_inclusion", "slab_var") if name in self.learned}
         else:
-            of_z, b, noise = self.posterior.draw(n, generator, by_gibbs=kind == "gibbs")
+            of_z, b, noise, others = self._draw_by_ep(n, generator, kind)
         beta = self.model.scatter(of_z.T, b.T, design).T[..., None]
         return ChainDraws(beta, noise[:, None], others, self._log_prior(others, noise))
+
+    def _draw_by_ep(
+        self, n: int, generator: np.random.Generator, kind: str | None
+    ) -> tuple[FloatArray, FloatArray, FloatArray, dict[str, FloatArray]]:
+        """Draws of coefficients, unpenalised (n, k) and penalised (n, p), noise variances, and other parameters."""
+        return *self.posterior.draw(n, generator, by_gibbs=kind == "gibbs"), {}
 
     def _log_prior(self, others: dict[str, FloatArray], noise: FloatArray) -> dict[str, FloatArray]:
         """Log prior density of the hyperparameters that vary over draws, up to a constant."""

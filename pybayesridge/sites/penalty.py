@@ -146,13 +146,18 @@ class SitesPenalty:
 
 def _arrays_of_shape(fit: SitesFit, grid: ShapeGrid | FormGrid) -> dict[str, Any]:
     """The log of a further parameter of the likelihood at each node, and its distribution function."""
-    found, nodes = shape_posterior(grid), [fit.nodes[i] for i in np.flatnonzero(fit.weight > NEGLIGIBLE)]
+    nodes = [fit.nodes[i] for i in np.flatnonzero(fit.weight > NEGLIGIBLE)]
     forms: dict[str, Any] = {}
     if isinstance(grid, FormGrid):
         forms = {"form": np.array([node.form for node in nodes]), "forms": grid.forms, "form_share": grid.share}
+    return forms | shape_arrays(grid, np.array([node.log_shape for node in nodes]))
+
+
+def shape_arrays(grid: ShapeGrid | FormGrid, log_shape: FloatArray) -> dict[str, Any]:
+    """The log of a further parameter at each component of a posterior (K,), and its distribution function."""
+    found = shape_posterior(grid)
     return {
-        **forms,
-        "log_shape": np.array([node.log_shape for node in nodes]),
+        "log_shape": log_shape,
         "shape_from": found.log_t2[:1],
         "shape_to": found.log_t2[-1:],
         "shape_cumulative": found.cumulative,

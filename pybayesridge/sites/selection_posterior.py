@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, row_variances
 from pybayesridge.ep.components import components
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
@@ -20,6 +20,8 @@ from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.leave_one_out import leave_one_out
 from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
 from pybayesridge.sites.normal_components import NormalComponents
+from pybayesridge.sites.penalty import shape_arrays
+from pybayesridge.sites.shape import ShapeGrid
 from pybayesridge.sites.spike_slab import RowSitesResult
 from pybayesridge.sites.working import Working, lower_solve, upper_solve
 
@@ -36,15 +38,25 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
         Penalised columns on the scale of the prior, rotated within groups, and coordinates of the unpenalised ones;
         without rows where these were removed.
     row_likelihood : Likelihood
-        Of none of the rows: the mean of a response.
+        Of none of the rows: the mean of a response. A further parameter has its posterior mean on the log scale.
     kept : tuple of Working
         Where the rows were removed: the Gaussian model of each result.
+    shape : ShapeGrid or None
+        The posterior of a further parameter of the likelihood that is integrated out, and the node of each result.
     """
 
     x: FloatArray
     c: FloatArray
     row_likelihood: Likelihood
     kept: tuple[Working, ...] = ()
+    shape: ShapeGrid | None = None
+
+    @property
+    def log_shapes(self) -> FloatArray:
+        """The log of the likelihood's further parameter in each result, (g,); nan where it has none."""
+        if self.shape is None:
+            return np.full(len(self.selection.results), self.row_likelihood.log_shape)
+        return self.shape.u[self.shape.which]
 
     def response_moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and mean square of the mean of a response over normal linear predictors."""
@@ -96,7 +108,9 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
         laws = [self.working(i).given_columns() for i in range(k)]
         # The rows are weighted by the sites, so that each node has its own.
         found = components(self.selection, (self.likelihood(i) for i in range(k)), shared=False)
+        of_shape = {} if self.shape is None else shape_arrays(self.shape, self.log_shapes)
         return found | {
+            **of_shape,
             "flat_mean": np.stack([mean for mean, _, _ in laws]) * root_n,
             "flat_slope": np.concatenate([rotation.back(slope) for _, slope, _ in laws]) * root_n,
             "flat_root": np.concatenate([root for _, _, root in laws]) * root_n,
@@ -127,6 +141,7 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
             converged=result.converged,
             n_iter=result.n_iter,
             change=result.residual,
+            log_shape=float(self.log_shapes[i]),
         )
 
     def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
@@ -199,6 +214,11 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
 
     def draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draws of the unpenalised (count, k) and penalised (count, p) coefficients, user's scale."""
+        of_z, b, _ = self.draws_with_nodes(count, rng)
+        return of_z, b
+
+    def draws_with_nodes(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
+        """The same and the results that they come from, (count,)."""
         counts = rng.multinomial(count, self.selection.weights)
         coordinates, coefficients = [], []
         for i, (many, result) in enumerate(zip(counts.tolist(), self.selection.results, strict=True)):
@@ -212,7 +232,8 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
         order = rng.permutation(count)
         b = self.selection.rotation.back(np.concatenate(coefficients)[order]) * self.unit
         h = np.concatenate(coordinates)[order]
-        return h @ self.to_user().T + self.design.taken_from_z(np.ascontiguousarray(b.T)).T, b
+        of_z = h @ self.to_user().T + self.design.taken_from_z(np.ascontiguousarray(b.T)).T
+        return of_z, b, np.repeat(np.arange(counts.size), counts)[order]
 
     def without_rows(self) -> SitesSelectionPosterior:
         """The same posterior without any row."""

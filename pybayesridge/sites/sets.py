@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from pybayesridge.selection.methods import AUTO
 from pybayesridge.selection.methods import METHODS as GAUSSIAN
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.selection_posterior import SitesSelectionPosterior
-from pybayesridge.sites.spike_slab_learning import LearningProblem, select_by_sites
+from pybayesridge.sites.spike_slab_learning import LearningProblem, select_by_sites, select_over_shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +65,21 @@ def rows_of_design(design: Design) -> tuple[FloatArray, FloatArray]:
 
 def fit_by_ep(task: SetsTask, options: SelectionOptions) -> SitesSelectionPosterior:
     """Expectation propagation, averaged over the hyperparameters that are not given."""
-    x = task.rotation.rows(task.x)
-    selection = select_by_sites(
-        LearningProblem(x, task.c, task.likelihood, task.groups),
-        task.known,
-        tol=options.tol,
-        maxiter=options.maxiter,
-        expected_size=options.expected_size,
-        rotation=task.rotation,
-    )
+    x, likelihood = task.rotation.rows(task.x), task.likelihood
+    problem, shape = LearningProblem(x, task.c, likelihood, task.groups), None
+    given: dict[str, Any] = {
+        "tol": options.tol,
+        "maxiter": options.maxiter,
+        "expected_size": options.expected_size,
+        "rotation": task.rotation,
+    }
+    if likelihood.unknown_shape is None:
+        selection = select_by_sites(problem, task.known, **given)
+    else:
+        selection, shape = select_over_shapes(problem, task.known, **given)
+        likelihood = likelihood.of_shape(shape.mean)
     posterior = SitesSelectionPosterior(
-        task.design, task.data, selection, x=x, c=task.c, row_likelihood=task.likelihood.without_rows()
+        task.design, task.data, selection, x=x, c=task.c, row_likelihood=likelihood.without_rows(), shape=shape
     )
     best = int(selection.weights.argmax())
     return replace(posterior, data=posterior.working(best).likelihood.data)

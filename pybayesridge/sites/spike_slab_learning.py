@@ -5,14 +5,16 @@ The noise is that of the latent response: its variance c takes the place of s2 i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.ep.learning.average import average_from
+from pybayesridge.ep.learning.average import Explored, average_from, mixture_of
 from pybayesridge.ep.learning.coordinates import coordinates
+from pybayesridge.ep.learning.lattice import DEPTH, FitLattice
 from pybayesridge.ep.learning.maximize import information
 from pybayesridge.ep.learning.objective import Objective, Trial, Warm
 from pybayesridge.ep.model.groups import one_of_each
@@ -21,6 +23,7 @@ from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection, averaged_selection
 from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.shape import ShapeGrid, ShapePrior, integrate_shape, top_of
 from pybayesridge.sites.spike_slab import RowSitesResult, fit_row_sites, start_sites
 from pybayesridge.sites.working import Working
 
@@ -41,6 +44,16 @@ STEP, LONGEST, NEAR, STEPS = 1.5, 1.0, 0.05, 30
 
 SAME = 0.3
 """Starts that come as near as this in every coordinate lead to the same mode."""
+
+PASSES, FAR = 4, 1.0
+"""Most searches for the most probable value of a further parameter of the likelihood; where it is so far from that
+for which the modes were found, they are found again."""
+
+ACCURACY = 0.02
+"""Estimated relative error of the integral over that parameter that counts as none: lattices are as inaccurate."""
+
+LEAST_DEPTH = 1.5
+"""Lattices of values that count less are filled to a smaller depth, but to this at the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +129,8 @@ def sites_objective(problem: LearningProblem, given: Given, expected_size: float
         given=p,
         slab_given=given.slab_var is not None,
         noise_given=True,
-        flat=problem.c.shape[1],
+        # Without a hyperparameter to learn there is none to which flat coefficients could be relative.
+        flat=0 if p is not None and given.slab_var is not None else problem.c.shape[1],
     )
     data = Working.of(problem.x, problem.c, start_sites(likelihood)).likelihood.data
     place = coordinates(prior, Given(p, given.slab_var, 1.0), d, 1.0)
@@ -163,6 +177,89 @@ def select_by_sites(
     objective = sites_objective(problem, given, expected_size)
     found = average_from(objective, rough_modes(objective), tol=tol, maxiter=maxiter, by_sweeps=False)
     return averaged_selection(found, rotation)
+
+
+def select_over_shapes(
+    problem: LearningProblem,
+    given: Given,
+    *,
+    tol: float = 1e-4,
+    maxiter: int = 1000,
+    expected_size: float = 1.0,
+    rotation: Rotation | None = None,
+) -> tuple[Selection, ShapeGrid]:
+    """The same for a likelihood with an unknown further parameter: a lattice of hyperparameters for each value of it.
+
+    Parameters
+    ----------
+    problem, given, tol, maxiter, expected_size, rotation
+        As for :func:`select_by_sites`.
+
+    Returns
+    -------
+    selection : Selection
+    shape : ShapeGrid
+        Of the log of the parameter, with the value of each result.
+    """
+    prior = problem.likelihood.unknown_shape
+    assert prior is not None
+
+    def objective_of(log_shape: float) -> SitesObjective:
+        one = replace(problem, likelihood=problem.likelihood.of_shape(log_shape))
+        return sites_objective(one, given, expected_size)
+
+    start = float(np.clip(problem.likelihood.first_shape(), prior.low, prior.high))
+    for _ in range(PASSES):
+        seeds = rough_modes(objective_of(start))
+        top, spacing = top_of(_heights(objective_of, seeds[0], start, prior), start, prior)
+        if abs(top - start) <= max(spacing, FAR):
+            break
+        start = top
+    found: dict[float, Explored] = {}
+
+    def evidence(log_shape: float) -> float:
+        if log_shape not in found:
+            found[log_shape] = _explored(objective_of(log_shape), log_shape, found, seeds, prior)
+        return found[log_shape].log_evidence
+
+    grid = integrate_shape(evidence, prior, top, spacing, ACCURACY)
+    parts = [found[u] for u in grid.u.tolist()]
+    mixture, which = mixture_of(parts, grid.weight, grid.log_integral, tol=tol, maxiter=maxiter)
+    mixture = replace(mixture, converged=mixture.converged and grid.converged)
+    return averaged_selection(mixture, rotation or Rotation()), replace(grid, which=which)
+
+
+def _heights(
+    objective_of: Callable[[float], SitesObjective], seed: Trial, start: float, prior: ShapePrior
+) -> Callable[[float], float]:
+    """The log density of the further parameter given the hyperparameters of a fit, each from the nearest fit."""
+    trials = {start: seed}
+
+    def height(log_shape: float) -> float:
+        nearest = min(trials, key=lambda u: abs(u - log_shape))
+        objective = objective_of(log_shape)
+        trials[log_shape] = objective.evaluate(objective.place.place(seed.hyper), trials[nearest])
+        return trials[log_shape].value + prior(log_shape)
+
+    return height
+
+
+def _explored(
+    objective: SitesObjective,
+    log_shape: float,
+    found: Mapping[float, Explored],
+    seeds: Sequence[Trial],
+    prior: ShapePrior,
+) -> Explored:
+    """The lattice for a value of the further parameter: that of the nearest one, less of it where it counts less."""
+    width, depth = None, DEPTH
+    if found:
+        nearest = min(found, key=lambda u: abs(u - log_shape))
+        width, seeds = found[nearest].lattice.spacing, found[nearest].lattice.peaks() or seeds
+        density = {u: part.log_evidence + prior(u) for u, part in found.items()}
+        depth = max(DEPTH - (max(density.values()) - density[nearest]), LEAST_DEPTH)
+    again = [objective.evaluate(seed.x, seed) for seed in seeds]
+    return Explored.of(FitLattice(objective, again, by_sweeps=False, depth=depth, width=width))
 
 
 def rough_modes(objective: SitesObjective) -> list[Trial]:

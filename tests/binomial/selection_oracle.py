@@ -1,7 +1,7 @@
 """Sets of a few columns for yes/no responses and counts by quadrature over all coefficients.
 
 Shares no code with the package. Of counts, whose link is "log", `successes` are the counts and `failures` the
-exposures.
+exposures; with `alpha` they are negative binomial ones.
 """
 
 from dataclasses import dataclass
@@ -10,28 +10,36 @@ from itertools import product
 import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit, log_ndtr, logit, logsumexp
+from scipy.special import expit, gammaln, log_expit, log_ndtr, logit, logsumexp
 
 LATENT = {"logit": np.pi**2 / 3, "probit": 1.0}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Inclusion probabilities, means and second moments of all coefficients (the intercept first)."""
+    """Inclusion probabilities, means and second moments of all coefficients (the intercept first).
+
+    Also the log of the sum, up to a constant that depends on neither the responses nor alpha.
+    """
 
     prob: np.ndarray
     mean: np.ndarray
     square: np.ndarray
+    total: float
 
 
-def log_likelihood(psi, successes, failures, link):
+def log_likelihood(psi, successes, failures, link, alpha=None):
+    if link == "log" and alpha is not None:
+        y, log_mean, s = successes, psi + np.log(failures), 1 / alpha
+        of_count = gammaln(y + s) - gammaln(s) - gammaln(y + 1) + y * (log_mean - np.log(s))
+        return (of_count - (y + s) * np.logaddexp(0.0, log_mean - np.log(s))).sum(axis=-1)
     if link == "log":
         return (successes * psi - failures * np.exp(psi)).sum(axis=-1)
     log_cdf = log_expit if link == "logit" else log_ndtr
     return (successes * log_cdf(psi) + failures * log_cdf(-psi)).sum(axis=-1)
 
 
-def integral(columns, successes, failures, v, link, points):
+def integral(columns, successes, failures, v, link, points, alpha=None):
     """Log of the integral of likelihood times N(b; 0, v) over (intercept, b), and their means and second moments.
 
     Gauss-Hermite quadrature about the mode, in the coordinates of the curvature there.
@@ -40,7 +48,7 @@ def integral(columns, successes, failures, v, link, points):
     size = rows.shape[1]
 
     def log_density(beta):
-        value = log_likelihood(beta @ rows.T, successes, failures, link)
+        value = log_likelihood(beta @ rows.T, successes, failures, link, alpha)
         prior = -0.5 * (beta[..., 1:] ** 2).sum(axis=-1) / v - 0.5 * (size - 1) * np.log(2 * np.pi * v)
         return value + prior
 
@@ -73,11 +81,11 @@ def integral(columns, successes, failures, v, link, points):
     return total, share @ beta, share @ beta**2
 
 
-def brute_force(X, successes, failures, *, link="logit", p=None, v=None, points=11, nodes=40):
+def brute_force(X, successes, failures, *, link="logit", p=None, v=None, points=11, nodes=40, alpha=None):
     """Sum over all sets, t and log v; columns of X have mean 0 by trials."""
     d = X.shape[1]
     trials = np.ones(successes.size) if link == "log" else successes + failures
-    latent = np.log1p(1 / successes.mean()) if link == "log" else LATENT[link]
+    latent = np.log1p(1 / successes.mean() + (alpha or 0.0)) if link == "log" else LATENT[link]
     spread = (trials[:, None] * X**2).sum() / trials.sum()
     log_v = np.log([v]) if v is not None else np.linspace(*_range(spread, d, p, latent), nodes)
     sets = [np.array(inside) for inside in product((False, True), repeat=d)]
@@ -86,7 +94,7 @@ def brute_force(X, successes, failures, *, link="logit", p=None, v=None, points=
     for s, inside in enumerate(sets):
         at = np.concatenate([[True], inside])
         for i, each in enumerate(np.exp(log_v)):
-            found = integral(X[:, inside], successes, failures, each, link, points)
+            found = integral(X[:, inside], successes, failures, each, link, points, alpha)
             values[s, i], means[s, i, at], squares[s, i, at] = found
     ts, wt, vs = _hyper(spread, d, p, v, latent)
     logs = np.empty((len(sets), ts.size))
@@ -105,6 +113,7 @@ def brute_force(X, successes, failures, *, link="logit", p=None, v=None, points=
         weight.sum(axis=1) @ inside,
         np.einsum("st,stj->j", weight, of_mean),
         np.einsum("st,stj->j", weight, of_square),
+        float(logsumexp(logs)),
     )
 
 

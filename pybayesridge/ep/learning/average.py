@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,6 +109,53 @@ def average(
     return average_from(objective, rough_modes(objective, start), tol=tol, maxiter=maxiter)
 
 
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """A lattice that has been filled.
+
+    Attributes
+    ----------
+    lattice : FitLattice
+    nodes : tuple of Node
+    use : (m,) bool array
+        Nodes with a weight: where EP settles, if it does so anywhere.
+    """
+
+    lattice: FitLattice
+    nodes: tuple[Node, ...]
+    use: BoolArray
+
+    @classmethod
+    def of(cls, lattice: FitLattice) -> Explored:
+        """Fill a lattice."""
+        nodes = tuple(lattice.fill())
+        settled = np.array([node.trial.result.converged for node in nodes])
+        return cls(lattice, nodes, settled if settled.any() else np.ones_like(settled))
+
+    @property
+    def values(self) -> FloatArray:
+        """The objective at the nodes, (m,)."""
+        return np.array([node.value for node in self.nodes])
+
+    @property
+    def weights(self) -> FloatArray:
+        """Posterior weights of the nodes, (m,)."""
+        return _weights(np.where(self.use, self.values, -np.inf))
+
+    @property
+    def lost(self) -> float:
+        """Share of the posterior, roughly, where EP does not settle."""
+        settled = np.array([node.trial.result.converged for node in self.nodes])
+        return float(_weights(self.values)[~settled].sum())
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the integral of the evidence over the prior."""
+        place = self.lattice.objective.place
+        volume = place.lattice_dimension * float(np.log(self.lattice.spacing)) - place.log_prior_total()
+        return float(logsumexp(self.values[self.use])) + volume + _of_noise(self.lattice.objective)
+
+
 def average_from(
     objective: Objective, seeds: list[Trial], *, tol: float, maxiter: int, by_sweeps: bool = True
 ) -> HyperAverage:
@@ -122,30 +170,42 @@ def average_from(
     by_sweeps : bool
         Whether joint sweeps lead to the nodes at first.
     """
-    lattice = FitLattice(objective, seeds, by_sweeps=by_sweeps)
-    nodes = lattice.fill()
-    settled = np.array([node.trial.result.converged for node in nodes])
-    all_weights = _weights(nodes, np.ones_like(settled))
-    weights = _weights(nodes, settled if settled.any() else np.ones_like(settled))
-    trials = [
-        _finished(objective, node.trial, tol, maxiter)
-        for node, weight in zip(nodes, weights, strict=True)
-        if weight > _KEPT
-    ]
-    kept = weights[weights > _KEPT]
-    lost = float(all_weights[~settled].sum())
+    found = Explored.of(FitLattice(objective, seeds, by_sweeps=by_sweeps))
+    return mixture_of([found], np.ones(1), found.log_evidence, tol=tol, maxiter=maxiter)[0]
+
+
+def mixture_of(
+    parts: Sequence[Explored], share: FloatArray, log_evidence: float, *, tol: float, maxiter: int
+) -> tuple[HyperAverage, IntArray]:
+    """The mixture of several lattices, and the lattice of each of its fits.
+
+    Parameters
+    ----------
+    parts : sequence of L Explored
+    share : (L,) array
+        Their posterior probabilities.
+    log_evidence : float
+        Of all.
+    tol, maxiter : float, int
+        As for :func:`average`.
+    """
+    weights = np.concatenate([w * part.weights for w, part in zip(share.tolist(), parts, strict=True)])
+    of_part = np.repeat(np.arange(len(parts)), [len(part.nodes) for part in parts])
+    nodes = [node for part in parts for node in part.nodes]
+    which = np.flatnonzero(weights > _KEPT)
+    trials = [_finished(parts[of_part[i]].lattice.objective, nodes[i].trial, tol, maxiter) for i in which]
+    kept = weights[which]
+    lost = float(share @ [part.lost for part in parts])
     failed = np.array([not t.result.converged for t in trials])
     if 0 < kept[failed].sum() / kept.sum() <= _UNSETTLED:
-        trials, kept = [t for t, f in zip(trials, failed, strict=True) if not f], kept[~failed]
+        trials, kept, which = [t for t, f in zip(trials, failed, strict=True) if not f], kept[~failed], which[~failed]
         failed = np.zeros(len(trials), dtype=bool)
-    values = np.array([node.value for node in nodes])[settled | ~settled.any()]
-    volume = objective.place.lattice_dimension * float(np.log(lattice.spacing)) - objective.place.log_prior_total()
-    evidence = float(logsumexp(values)) + volume + _of_noise(objective)
-    return _mixture(objective, trials, kept / kept.sum(), evidence, lost, lost <= _UNSETTLED and not failed.any())
+    converged = lost <= _UNSETTLED and not failed.any()
+    objectives = [part.lattice.objective for part in parts]
+    return _mixture(objectives, trials, kept / kept.sum(), log_evidence, lost, converged), of_part[which]
 
 
-def _weights(nodes: list[Node], use: BoolArray) -> FloatArray:
-    values = np.where(use, [node.value for node in nodes], -np.inf)
+def _weights(values: FloatArray) -> FloatArray:
     return np.asarray(np.exp(values - logsumexp(values)))
 
 
@@ -155,7 +215,7 @@ def _finished(objective: Objective, trial: Trial, tol: float, maxiter: int) -> T
 
 
 def _mixture(
-    objective: Objective,
+    objectives: Sequence[Objective],
     trials: list[Trial],
     weights: FloatArray,
     evidence: float,
@@ -169,15 +229,15 @@ def _mixture(
         hypers=tuple(t.hyper for t in trials),
         results=results,
         weights=weights,
-        learned=learned_names(objective),
+        learned=learned_names(objectives[0]),
         inclusion_prob=np.clip(_weighted(weights, [r.inclusion_prob for r in results]), 0.0, 1.0),
         mean=mean,
         var=np.maximum(second - mean**2, 0.0),
         log_evidence=evidence,
         unsettled=unsettled,
         converged=bool(converged),
-        n_steps=objective.n_steps,
-        n_fac=objective.n_fac,
+        n_steps=sum(objective.n_steps for objective in objectives),
+        n_fac=sum(objective.n_fac for objective in objectives),
     )
 
 

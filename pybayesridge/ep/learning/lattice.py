@@ -12,7 +12,7 @@ from pybayesridge.ep.learning.maximize import continues
 from pybayesridge.ep.learning.objective import Objective, Trial
 
 #: The lattice is filled from nodes so many nats below the best.
-_DEPTH = 4.0
+DEPTH = 4.0
 #: The log posterior being nearly concave, a neighbour whose tangent is so much lower still is left out.
 _MARGIN = 1.0
 #: Spacing where s columns are expected to be in, ``c / sqrt(s + 1)``, and its limits.
@@ -58,12 +58,20 @@ class FitLattice:
     objective : Objective
     seeds : list of Trial
         Fits near the maxima, the highest first; the lattice is aligned with that.
+    by_sweeps : bool
+        Whether joint sweeps lead to the nodes at first.
+    depth : float
+        The lattice is filled from nodes so many nats below the best.
+    width : float or None
+        Spacing; None for that of the first seed.
     """
 
     objective: Objective
     seeds: list[Trial]
     nodes: dict[Index, Node] = field(default_factory=dict)
     by_sweeps: bool = True
+    depth: float = DEPTH
+    width: float | None = None
 
     @property
     def dimension(self) -> int:
@@ -73,6 +81,8 @@ class FitLattice:
     @property
     def spacing(self) -> float:
         """Distance of neighbours: the fewer columns are in, the less is known of the hyperparameters."""
+        if self.width is not None:
+            return self.width
         size = self.seeds[0].result.expected_size
         return float(np.clip(_SPACING / np.sqrt(size + 1.0), *_SPACING_LIMITS))
 
@@ -81,29 +91,46 @@ class FitLattice:
         k, first = self.dimension, self.seeds[0]
         for seed in self.seeds:
             index = tuple(np.rint((seed.x[:k] - first.x[:k]) / self.spacing).astype(int).tolist())
-            if seed.value >= first.value - _DEPTH and index not in self.nodes:
+            if seed.value >= first.value - self.depth and index not in self.nodes:
                 self._fit(index, seed, np.inf)
         done: set[Index] = set()
         while len(self.nodes) < _MAXNODES:
             settled = {i: node for i, node in self.nodes.items() if node.trial.result.converged}
             best = max((node.value for node in settled.values()), default=-np.inf)
-            left = [i for i, node in settled.items() if i not in done and node.value >= best - _DEPTH]
+            left = [i for i, node in settled.items() if i not in done and node.value >= best - self.depth]
             if not left:
                 break
             index = max(left, key=lambda i: settled[i].value)
             done.add(index)
-            self._expand(index, best - _DEPTH - _MARGIN)
+            self._expand(index, best - self.depth - _MARGIN)
         return list(self.nodes.values())
+
+    def peaks(self) -> list[Trial]:
+        """The settled fits that no neighbour exceeds, the highest first."""
+        settled = {i: node for i, node in self.nodes.items() if node.trial.result.converged}
+        found = [
+            node
+            for i, node in settled.items()
+            if all(settled[j].value <= node.value for j in self._beside(i) if j in settled)
+        ]
+        return [node.trial for node in sorted(found, key=lambda node: -node.value)]
+
+    def _beside(self, index: Index) -> list[Index]:
+        """The neighbours of a place."""
+        return [
+            tuple(j + sign * (a == axis) for a, j in enumerate(index))
+            for axis in range(self.dimension)
+            for sign in (1, -1)
+        ]
 
     def _expand(self, index: Index, least: float) -> None:
         """Fit at the neighbours of a node whose tangent there is at least `least`."""
         node = self.nodes[index]
-        for axis in range(self.dimension):
-            for sign in (1, -1):
-                other = tuple(j + sign * (a == axis) for a, j in enumerate(index))
-                tangent = node.value + sign * self.spacing * float(node.trial.grad[axis])
-                if other not in self.nodes and tangent >= least:
-                    self._fit(other, node.trial, tangent)
+        for other in self._beside(index):
+            move = self.spacing * (np.array(other) - np.array(index))
+            tangent = node.value + float(move @ node.trial.grad[: self.dimension])
+            if other not in self.nodes and tangent >= least:
+                self._fit(other, node.trial, tangent)
 
     def _fit(self, index: Index, start: Trial, tangent: float) -> None:
         """Fit at a node, unless it is outside the bounds."""
