@@ -245,8 +245,8 @@ REFUSED = {
     "gaussian link": (lambda: SpikeSlab(Y5, X5, link="logit"), "link requires family='binomial'"),
     "gaussian trials": (lambda: SpikeSlab(Y5, X5, trials=[2] * 5), "trials requires family='binomial'"),
     "family": (
-        lambda: SpikeSlab(Y5, X5, family="negative-binomial"),
-        "SpikeSlab does not have family='negative-binomial', but 'gaussian', 'binomial' or 'poisson'",
+        lambda: SpikeSlab(Y5, X5, family="beta-binomial"),
+        "SpikeSlab does not have family='beta-binomial', but 'gaussian', 'binomial', 'poisson' or 'negative-binomial'",
     ),
     "sparse": (lambda: SpikeSlab(Y5, csr_matrix(X5), family="binomial"), "dense columns"),
     "moments": (

@@ -247,8 +247,6 @@ def test_bad_input_is_refused(change, given, message):
 def test_what_there_is_not():
     with pytest.raises(ValueError, match="all counts are 0"):
         fit(data=DATA.assign(y=0))
-    with pytest.raises(ValueError, match=r"SpikeSlab does not have family='negative-binomial', .*; use BayesRidge"):
-        SpikeSlab(DATA["y"], DATA[["a", "b"]], family="negative-binomial")
     with pytest.raises(ValueError, match="dispersion requires family='negative-binomial'"):
         fit(family="poisson", dispersion=0.5)
 

@@ -5,7 +5,7 @@ generalized_selection_values <- function(value) {
   list(
     exposure = if (!is.null(value[["exposure"]])) as.vector(value$exposure),
     link = value$link, event = value$event, trials = if (!is.null(value[["trials"]])) as.vector(value$trials), n_trials = value$n_trials,
-    n_events = value$n_events, linear.predictors = as.vector(value$linear_predictors),
+    n_events = value$n_events, dispersion = value$dispersion, dispersion_mean = value$dispersion_mean, linear.predictors = as.vector(value$linear_predictors),
     loo_log_density = as.vector(value$loo_log_density)
   )
 }

@@ -56,7 +56,7 @@ alike_in <- function(fits, value, what) {
 
 # Selections: hyperparameters integrated out by all, or by none.
 same_integration <- function(fits) {
-  alike_in(fits, function(fit) c(fit$distribution, fit$link), "its family")
+  alike_in(fits, function(fit) fit$link, "its family")
   integrated <- vapply(Filter(function(fit) length(fit$learned) > 0L, fits), function(fit) fit$integrated, NA)
   if (any(integrated) && !all(integrated)) {
     stop(

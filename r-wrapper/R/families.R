@@ -128,7 +128,6 @@ families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
   methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
   takes = c("solver", "flat_in", "exposure", "dispersion"),
   several_penalties = FALSE,
-  selection = FALSE,
   of_object = function(family) {
     if (is_negative_binomial(family)) list(name = "negative-binomial", link = "log", dispersion = given_dispersion(family))
   },

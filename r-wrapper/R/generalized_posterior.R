@@ -161,12 +161,18 @@ generalized_hyperparameters <- function(object, level) {
   if (is.null(shape) || is.null(.subset2(object, shape[["mean"]]))) {
     return(table)
   }
+  table[shape[["name"]], ] <- shape_row(object, level)
+  if (!is.null(post[["forms"]])) table["df", ] <- moments_of_values(post$forms, post$form_share, c(0.5, tails(level)))
+  table
+}
+
+# Mean, median and interval of a further parameter of the family.
+shape_row <- function(object, level) {
+  post <- object$posterior
   own <- quantiles_with_tails(
     post$shape_from, post$shape_to, post$shape_cumulative, post$shape_rise, post$shape_fall, c(0.5, tails(level))
   )
-  table[shape[["name"]], ] <- c(object[[shape[["mean"]]]], exp(own))
-  if (!is.null(post[["forms"]])) table["df", ] <- moments_of_values(post$forms, post$form_share, c(0.5, tails(level)))
-  table
+  c(object[[family_of(object)$shape[["mean"]]]], exp(own))
 }
 
 # Mean and quantiles of one of several values with probabilities, of which the mean may be infinite.

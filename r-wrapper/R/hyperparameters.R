@@ -7,9 +7,9 @@
 #' [spike_slab()] with `method = "exact"`: `noise_var`, `slab_var`, `prior_inclusion` (`NaN` if it was given), `prior_share` (the share of
 #' variance that the hyperparameters expect the columns to explain) and `size` (the number of included columns, whose mean
 #' is `expected_size` of the fit); with groups of several columns also `groups_included` (the number of included groups,
-#' each column outside them counted as one).
+#' each column outside them counted as one). For [spike_slab()] with `family = "negative-binomial"` it has the dispersion `alpha` alone.
 #'
-#' @param object A fit of [bayes_ridge()], or of [spike_slab()] with `method = "exact"`.
+#' @param object A fit of [bayes_ridge()], or of [spike_slab()] with `method = "exact"` or `family = "negative-binomial"`.
 #' @param level Probability of the credible interval.
 #' @param ... Not used: further arguments raise an error.
 #' @return A data frame with a row for each quantity (and each target, if there are several) and the columns `mean`,
@@ -25,6 +25,12 @@ hyperparameters <- function(object, level = 0.95, ...) {
   refuse_pooled(object, "hyperparameters")
   if (has_sets(object$posterior)) {
     return(sets_hyperparameters(object, level))
+  }
+  shape <- family_of(object)$shape
+  if (inherits(object, "spike_slab") && !is.null(shape) && !is.null(object[[shape[["mean"]]]])) {
+    out <- as.data.frame(as.list(shape_row(object, level)), col.names = c("mean", "median", "lower", "upper"))
+    rownames(out) <- shape[["name"]]
+    return(out)
   }
   if (!inherits(object, "bayes_ridge")) {
     stop("hyperparameters() is for fits of bayes_ridge(), and of spike_slab() with method = \"exact\"", call. = FALSE)

@@ -35,7 +35,9 @@
 #' the log evidence and no Monte Carlo error. There is no noise variance.
 #'
 #' With `family = poisson()` the responses are counts, with the exposures of [bayes_ridge()]; coefficients are log rate ratios, see
-#' [rate_ratios()]. Expectation propagation is the only method.
+#' [rate_ratios()]. Expectation propagation is the only method. `family = "negative-binomial"` is the same for counts that vary more:
+#' the dispersion \eqn{\alpha} is integrated out under the prior of [bayes_ridge()], and [hyperparameters()] returns its posterior, unless
+#' `MASS::negative.binomial(theta)` or `dispersion` gives it.
 #'
 #' Expectation propagation (`"ep"`, `"damped"`, `"pcep"`) is deterministic, and its probabilities can be wrong if columns
 #' are strongly correlated. For hyperparameters that are not given, `"ep"` averages over a lattice of values, weighted
@@ -69,8 +71,10 @@
 #' @param hyper For expectation propagation: whether to average over hyperparameters that are not given (`"average"`,
 #'   the default of `"ep"`), or to use the values of the largest posterior density as known (`"maximize"`, the default of
 #'   `"damped"` and `"pcep"`), which is less well calibrated for few rows.
-#' @param family `gaussian()`, `binomial()`, `binomial("probit")`, `poisson()`, or a name: `"gaussian"`, `"binomial"`, `"poisson"`.
-#' @param exposure For `family = poisson()`: as in [bayes_ridge()].
+#' @param family `gaussian()`, `binomial()`, `binomial("probit")`, `poisson()`, `MASS::negative.binomial(theta)`, or a name: `"gaussian"`, `"binomial"`, `"poisson"`,
+#'   `"negative-binomial"`.
+#' @param exposure For `family = poisson()` and `"negative-binomial"`: as in [bayes_ridge()].
+#' @param dispersion For `family = "negative-binomial"`: \eqn{\alpha}, if it is known. By default it is integrated out.
 #' @param start For expectation propagation: a fit of the same columns that provides starting values.
 #'
 #' @return A list of class `"spike_slab"` (for other families than `gaussian()` also `"pybayesridge_generalized"`). It has the elements of [bayes_ridge()] except those of the penalty, and among
@@ -93,8 +97,10 @@
 #'     \item{monte_carlo}{for `"exact"`: a data frame with a row for each number that was sampled (`quantity`, and `name` if
 #'       it is a coefficient's), its `estimate`, Monte Carlo standard error `mcse`, the number of independent draws with that
 #'       error (`effective`) and the potential scale reduction factor of the walkers (`agreement`)}
-#'     \item{link, exposure, n_events, linear.predictors}{for `family = poisson()`: the link, the exposures if there are any, the sum of
-#'       the counts, and the linear predictors at the coefficients}
+#'     \item{link, exposure, n_events, linear.predictors}{for `family = poisson()` and `"negative-binomial"`: the link, the exposures if
+#'       there are any, the sum of the counts, and the linear predictors at the coefficients}
+#'     \item{dispersion, dispersion_mean}{for `family = "negative-binomial"`: \eqn{\alpha} as it was given, or the exponential of the
+#'       posterior mean of its logarithm, and its posterior mean}
 #'     \item{event, link, n_trials, n_events, linear.predictors}{for `family = binomial()`: the event whose probability is
 #'       modelled, the link, the numbers of trials and events, and the linear predictors at the coefficients; there is no
 #'       `noise_var`, and by `"exact"` there are no `log_evidence`, `log_evidence_se`, `n_fac`, `evidence_biased` and
@@ -116,7 +122,7 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
                        family = "gaussian", x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
                        group = "term", prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, expected_size = 1,
                        mcse = 0.01, chains = 4, seed = 0, tol = 1e-4, maxiter = NULL,
-                       damping = 0.5, hyper = NULL, start = NULL, exposure = NULL, contrasts = NULL,
+                       damping = 0.5, hyper = NULL, start = NULL, exposure = NULL, dispersion = NULL, contrasts = NULL,
                        model = NULL, disp = FALSE, ...) {
   refuse_dots("spike_slab", ...)
   call <- match.call()
@@ -159,7 +165,10 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
     group = resolve_group(group, input)
   )
   own <- if (!gaussian) {
-    list(model = list(family = family$name, link = family$link, trials = input$trials, levels = input$levels, exposure = input$exposure))
+    list(model = list(
+      family = family$name, link = family$link, trials = input$trials, levels = input$levels, exposure = input$exposure,
+      dispersion = dispersion_of(family, dispersion)
+    ))
   } else {
     list(
       model = list(noise_var = check_number(noise_var, "noise_var")),

@@ -21,6 +21,9 @@ stopped <- 1e-7
 # Means of likelihoods are by another rule than Python's.
 by_another_rule <- 1e-6
 
+# Of selections, whose lattices end where differences of the last digits may decide.
+selected <- 1e-3
+
 test_that("numbers are those of Python", {
   skip_without_python()
   reference <- reticulate::py_run_string("
@@ -142,4 +145,45 @@ test_that("questions, files and refusals know the family", {
   expect_error(bayes_ridge(n - 1 ~ x, d, family = "negative-binomial"), "family = \"negative-binomial\" takes counts")
   expect_error(bayes_ridge(n ~ x, d, family = "negative-binomial", sigma2 = 1), "'sigma2' is for family = gaussian\\(\\)")
   expect_error(bayes_ridge(n ~ x, d, exposure = t), "for family = poisson\\(\\) or \"negative-binomial\"")
+})
+
+test_that("selections are those of Python, with the dispersion integrated out or given", {
+  skip_without_python()
+  reference <- reticulate::py_run_string("
+def reference(d, dispersion):
+    import numpy as np, pandas as pd
+    from pybayesridge import SpikeSlab
+    res = SpikeSlab.from_formula('n ~ x + g', pd.DataFrame(d), family='negative-binomial', exposure='t', dispersion=dispersion).fit()
+    loo = res.loo()
+    return dict(
+        coef=np.asarray(res.params), ci=np.asarray(res.conf_int(0.1)), prob=np.asarray(res.inclusion_prob), evidence=res.log_evidence,
+        hyper=res.hyperparameters(0.1).to_numpy() if dispersion is None else None, loo=np.asarray(loo.pointwise), p=loo.p_loo,
+        ratios=res.rate_ratios(0.1).to_numpy(),
+    )
+", local = TRUE)$reference
+  d <- overdispersed_data()
+  fits <- list(
+    spike_slab(n ~ x + g + offset(log(t)), d, family = "negative-binomial"),
+    spike_slab(n ~ x + g, d, family = "negative-binomial", exposure = t, dispersion = 0.5)
+  )
+  for (fit in fits) {
+    ref <- reference(as.list(d), fit$settings$model$dispersion)
+    expect_close(coef(fit), ref$coef, selected)
+    expect_close(confint(fit, level = 0.9), ref$ci, selected)
+    expect_close(inclusion_prob(fit), ref$prob, selected)
+    expect_close(fit$log_evidence, ref$evidence, selected)
+    expect_close(as.matrix(rate_ratios(fit, 0.9)), ref$ratios, selected)
+    if (!is.null(ref$hyper)) expect_close(as.matrix(hyperparameters(fit, 0.9))[, c("mean", "lower", "upper")], ref$hyper[1, ], selected)
+    if (!requireNamespace("loo", quietly = TRUE)) next
+    found <- loo::loo(fit)
+    expect_close(found$pointwise[, 1], ref$loo, selected)
+    expect_close(found$estimates["p_loo", 1], ref$p, selected)
+  }
+  expect_output(print(summary(fits[[1]])), "negative binomial family, log link")
+  expect_identical(fits[[1]]$learned, c("prior_inclusion", "slab_var", "alpha"))
+  expect_true("alpha" %in% colnames(posterior_sample(fits[[1]], 10, hyper = TRUE)))
+  expect_identical(dim(simulate(fits[[1]], 2, seed = 1)), c(40L, 2L))
+  expect_error(hyperparameters(fits[[2]]), "is for fits of bayes_ridge\\(\\), and of spike_slab\\(\\) with method = \"exact\"")
+  poisson <- spike_slab(n ~ x + g, d, family = poisson(), exposure = t)
+  expect_identical(rownames(compare_evidence(poisson = poisson, overdispersed = fits[[1]]))[1], "overdispersed")
 })

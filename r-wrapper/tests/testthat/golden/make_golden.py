@@ -161,6 +161,17 @@ def cases():
             ),
             {"tol": 1e-9},
         ),
+        "selection_negative_binomial": (
+            SpikeSlab(
+                np.array([0.0, 7, 2, 0, 1, 12, 0, 3, 30, 1, 0, 5]),
+                x,
+                family="negative-binomial",
+                dispersion=0.5,
+                prior_inclusion=0.4,
+                slab_var=0.7,
+            ),
+            {"tol": 1e-9},
+        ),
         "sets_binomial": (
             SpikeSlab(
                 successes,
