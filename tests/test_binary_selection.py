@@ -246,7 +246,7 @@ REFUSED = {
     "gaussian trials": (lambda: SpikeSlab(Y5, X5, trials=[2] * 5), "trials requires family='binomial'"),
     "family": (
         lambda: SpikeSlab(Y5, X5, family="beta-binomial"),
-        "SpikeSlab does not have family='beta-binomial', but 'gaussian', 'binomial', 'poisson' or 'negative-binomial'",
+        "does not have family='beta-binomial', but 'gaussian', 'binomial', 'poisson' or 'negative-binomial'",
     ),
     "sparse": (lambda: SpikeSlab(Y5, csr_matrix(X5), family="binomial"), "dense columns"),
     "moments": (

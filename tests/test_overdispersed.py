@@ -9,7 +9,6 @@ from scipy.stats import nbinom
 
 from pybayesridge import (
     BayesRidge,
-    SpikeSlab,
     compare_evidence,
     compare_loo,
     compare_models,

@@ -174,9 +174,7 @@ def _counts(made: Kinds) -> None:
     made.arrays("poisson", lambda: BayesRidge(d["count"], x, family="poisson").fit())
     made.arrays("poisson exposure", lambda: BayesRidge(d["count"], x, family="poisson", exposure=d["m"]).fit("em"))
     made.arrays("poisson selection", lambda: SpikeSlab(d["count"], x, family="poisson").fit("ep"))
-    made.arrays(
-        "negative binomial selection", lambda: SpikeSlab(d["count"], x, family="negative-binomial").fit("ep")
-    )
+    made.arrays("negative binomial selection", lambda: SpikeSlab(d["count"], x, family="negative-binomial").fit("ep"))
     made.arrays("negative binomial", lambda: BayesRidge(d["count"], x, family="negative-binomial").fit())
     made.arrays("student-t", lambda: BayesRidge(d["y"], x, family="student-t").fit("laplace"))
     made.arrays("beta-binomial", lambda: BayesRidge(d["k"], x, family="beta-binomial", trials=d["m"]).fit())
