@@ -77,8 +77,10 @@ class SpikeSlab(BeforeFit, SelectionModel):
         of :meth:`from_formula` and only for formulas: the columns of each term, so that a factor or a spline is in or
         out whole. None, the default for arrays: each column on its own. Of a group with unpenalised or constant
         columns the others are the group.
-    family : {"gaussian", "binomial", "poisson"} or family object of statsmodels
-        ``"binomial"``: a yes/no response, or successes among trials; ``"poisson"``: counts; see the notes.
+    family : {"gaussian", "binomial", "poisson", "negative-binomial"} or family object of statsmodels
+        ``"binomial"``: a yes/no response, or successes among trials; ``"poisson"``: counts; ``"negative-binomial"``:
+        counts that vary more than Poisson counts; see the notes. ``sm.families.NegativeBinomial(alpha=0.5)`` also
+        gives the dispersion.
     link : {"logit", "probit"}, for ``family="binomial"``
         F of the notes is the logistic (default) or the normal distribution function. Coefficients of the logit link
         are log odds ratios.
@@ -86,9 +88,11 @@ class SpikeSlab(BeforeFit, SelectionModel):
         The level whose probability is modelled. By default 1, True, or the second of two levels in their order.
     trials : str or (n,) array-like, for ``family="binomial"``
         Number of trials of each row, `endog` being the number of successes; with a formula also the name of a column.
-    exposure : str or (n,) array-like, for ``family="poisson"``
+    exposure : str or (n,) array-like, for ``family="poisson"`` and ``"negative-binomial"``
         Exposure of each row, 1 by default: how long, or on how much, events were counted; with a formula also the
         name of a column. The rate is per unit of it.
+    dispersion : float, for ``family="negative-binomial"``
+        alpha of the notes, between 1e-8 and 1000; by default it is integrated out.
     missing : {"raise", "drop"}
         Treatment of rows with missing values.
 
@@ -165,7 +169,14 @@ class SpikeSlab(BeforeFit, SelectionModel):
         w_j \sim p_j N(0, v) + (1 - p_j) \delta_0,
 
     with the prior above and c = log(1 + 1 / m), m being the mean count, as for :class:`~pybayesridge.BayesRidge`.
-    There is no sampler: the method is ``"ep"``, whose probabilities of correlated columns are approximate.
+    There is no sampler: the method is ``"ep"``, an approximation, which is good for columns that are not strongly
+    correlated, and can be far off for those that can replace each other.
+
+    With ``family="negative-binomial"`` the rate of each count is multiplied by a gamma variable of mean 1 and variance
+    :math:`\alpha`, so that its variance is :math:`\mu + \alpha \mu^2` for a mean of :math:`\mu`, and c is
+    :math:`\log(1 + 1/m + \alpha)`. Unless `dispersion` gives it, alpha is integrated out, by lattices of the other
+    hyperparameters at several values of its log: a priori :math:`1 / (1 + \alpha)` is Beta(1/2, 1/2), as for
+    :class:`~pybayesridge.BayesRidge`. ``hyperparameters()`` of the results has its posterior.
 
     With ``fit("ep")`` the likelihood of each row and the prior of each column are replaced by normal factors, by
     expectation propagation. Its evidence is averaged over a lattice of the hyperparameters that are not given.
@@ -284,7 +295,7 @@ class SpikeSlab(BeforeFit, SelectionModel):
             ``"damped"``: damped parallel EP. ``"pcep"``: the provably convergent double loop; where its constraints
             are active its evidence and some standard errors are biased, which the results say.
             ``"auto"``: ``"exact"``, or ``"ep"`` if min(n, p) p exceeds 100,000,000; `method` of the results says
-            which. Options are those of the method that is chosen.
+            which. Options are those of the method that is chosen. Of counts it is ``"ep"``, the only method.
 
             With ``family="binomial"`` ``"exact"``, which ``"auto"`` stands for, samples also for few columns;
             ``"ep"`` has a factor for each row and each column, which gives the evidence and has no Monte Carlo
