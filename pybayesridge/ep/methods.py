@@ -121,13 +121,18 @@ def fit_by_ep(task: Task, options: SelectionOptions, *, algorithm: Method) -> Se
     )
 
 
-def unsettled(selection: Selection, tol: float, *, instead: str = "use method='ep'") -> str:
-    """Why expectation propagation, or the learning of hyperparameters, is not finished; what to do `instead`."""
+def unsettled(
+    selection: Selection, tol: float, *, instead: str = "use method='ep'", exact: str = "use method='exact'"
+) -> str:
+    """Why expectation propagation, or the learning of hyperparameters, is not finished; what to do `instead`.
+
+    What to do where it does not settle at some hyperparameters is `exact`.
+    """
     if selection.unsettled > 0 and selection.residual <= tol:
         return (
             "NOT CONVERGED (expectation propagation does not converge at hyperparameters that have about "
             f"{100 * selection.unsettled:.0f}% of the posterior probability, which are left out): "
-            "use method='exact', or specify hyperparameters."
+            f"{exact}, or specify hyperparameters."
         )
     if selection.residual > tol:
         return (

@@ -172,9 +172,9 @@ class SpikeSlab(BeforeFit, SelectionModel):
     There is no sampler: the method is ``"ep"``, an approximation, which is good for columns that are not strongly
     correlated, and can be far off for those that can replace each other.
 
-    With ``family="negative-binomial"`` the rate of each count is multiplied by a gamma variable of mean 1 and variance
-    :math:`\alpha`, so that its variance is :math:`\mu + \alpha \mu^2` for a mean of :math:`\mu`, and c is
-    :math:`\log(1 + 1/m + \alpha)`. Unless `dispersion` gives it, alpha is integrated out, by lattices of the other
+    With ``family="negative-binomial"`` the rate of each count is multiplied by a gamma variable of mean 1 and
+    variance :math:`\alpha`, so that its variance is :math:`\mu + \alpha \mu^2` for a mean of :math:`\mu`, and c
+    is :math:`\log(1 + 1/m + \alpha)`. Unless `dispersion` gives it, alpha is integrated out, by lattices of the other
     hyperparameters at several values of its log: a priori :math:`1 / (1 + \alpha)` is Beta(1/2, 1/2), as for
     :class:`~pybayesridge.BayesRidge`. ``hyperparameters()`` of the results has its posterior.
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.design.design import Design
+from pybayesridge.ep.learning.average import UNSETTLED
 from pybayesridge.ep.methods import SelectionMethod, SelectionOptions, unsettled
 from pybayesridge.ep.model.hyperparameters import Given
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.rotation import Rotation
+from pybayesridge.ep.selection import Selection
 from pybayesridge.registry import look_up
 from pybayesridge.selection.methods import AUTO
 from pybayesridge.selection.methods import METHODS as GAUSSIAN
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.selection_posterior import SitesSelectionPosterior
 from pybayesridge.sites.spike_slab_learning import LearningProblem, select_by_sites, select_over_shapes
+
+INSTEAD = "use BayesRidge"
+"""What to do where expectation propagation does not settle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,16 @@ def fit_by_ep(task: SetsTask, options: SelectionOptions) -> SitesSelectionPoster
     return replace(posterior, data=posterior.working(best).likelihood.data)
 
 
+def unfinished(selection: Selection, tol: float) -> str:
+    """Why expectation propagation, or the integral over hyperparameters, is not finished, and what to do."""
+    if selection.residual <= tol and selection.unsettled <= UNSETTLED:
+        return (
+            "NOT CONVERGED (expectation propagation jumps between fixed points as the dispersion varies, so that the "
+            "integral over it is inaccurate): give dispersion, or use BayesRidge."
+        )
+    return unsettled(selection, tol, instead=INSTEAD, exact=INSTEAD)
+
+
 METHODS: dict[str, SelectionMethod] = {
     "ep": replace(
         GAUSSIAN["ep"],
@@ -93,7 +107,7 @@ METHODS: dict[str, SelectionMethod] = {
         hypers=("average",),
         help="expectation propagation with sites for rows and columns, hyperparameters integrated out",
         takes_start=False,
-        unconverged=partial(unsettled, instead="use BayesRidge"),
+        unconverged=unfinished,
     )
 }
 """The methods of ``SpikeSlab.fit`` for families that have no sampler, by name; the first is the default."""

@@ -254,7 +254,13 @@ def _bend(below: float, middle: float, above: float, at: Callable[[float], float
 
 
 def integrate_shape(
-    evidence: Callable[[float], float], prior: ShapePrior, top: float, spacing: float, accuracy: float = ACCURACY
+    evidence: Callable[[float], float],
+    prior: ShapePrior,
+    top: float,
+    spacing: float,
+    accuracy: float = ACCURACY,
+    flat: float = FLAT,
+    halvings: int = HALVINGS,
 ) -> ShapeGrid:
     """Integrate over u.
 
@@ -267,10 +273,14 @@ def integrate_shape(
         Where the density is largest, about, and the first spacing.
     accuracy : float
         Estimated error of the integral, relative, that counts as none.
+    flat : float
+        A change of the evidence from one value to the next that counts as none.
+    halvings : int
+        Most halvings of the spacing.
     """
     found: dict[int, float] = {}
-    unit, stride = spacing / 2**HALVINGS, 2**HALVINGS
-    _extend(found, evidence, prior, top, unit, stride)
+    unit, stride = spacing / 2**halvings, 2**halvings
+    _extend(found, evidence, prior, top, unit, stride, flat)
     lowest, highest = min(found), max(found)
     while True:
         at = range(lowest, highest + 1, stride)
@@ -289,6 +299,7 @@ def _extend(
     top: float,
     unit: float,
     stride: int,
+    level: float,
 ) -> None:
     """Ask for the evidence at multiples of a stride until the density is negligible or the evidence is constant."""
 
@@ -305,7 +316,7 @@ def _extend(
             value = density(i)
             highest = max(highest, value)
             # Once may be an accident, on either side of the top.
-            flat = flat + 1 if abs(found[i] - before) < FLAT else 0
+            flat = flat + 1 if abs(found[i] - before) < level else 0
             # A concave function is lower than the straight line beyond.
             if min(value, 2.0 * value - last) < highest - DROP:
                 break

@@ -49,8 +49,12 @@ PASSES, FAR = 4, 1.0
 """Most searches for the most probable value of a further parameter of the likelihood; where it is so far from that
 for which the modes were found, they are found again."""
 
-ACCURACY = 0.02
-"""Estimated relative error of the integral over that parameter that counts as none: lattices are as inaccurate."""
+ACCURACY, HALVINGS = 0.05, 1
+"""Estimated relative error of the integral over that parameter that counts as none, lattices being as inaccurate, and
+most halvings of the spacing: smooth evidence needs none, and where EP jumps between fixed points more do not help."""
+
+FLAT = 0.005
+"""Changes of the log evidence from one value to the next that count as none."""
 
 LEAST_DEPTH = 1.5
 """Lattices of values that count less are filled to a smaller depth, but to this at the least."""
@@ -222,7 +226,7 @@ def select_over_shapes(
             found[log_shape] = _explored(objective_of(log_shape), log_shape, found, seeds, prior)
         return found[log_shape].log_evidence
 
-    grid = integrate_shape(evidence, prior, top, spacing, ACCURACY)
+    grid = integrate_shape(evidence, prior, top, spacing, ACCURACY, FLAT, HALVINGS)
     parts = [found[u] for u in grid.u.tolist()]
     mixture, which = mixture_of(parts, grid.weight, grid.log_integral, tol=tol, maxiter=maxiter)
     mixture = replace(mixture, converged=mixture.converged and grid.converged)

@@ -20,7 +20,7 @@ from pybayesridge.ep.model.result import EPResult, Sites
 #: Nodes below this weight are not kept, nor fitted to the last tolerance.
 _KEPT = 1e-3
 #: Share of the weight that may lie where EP does not settle.
-_UNSETTLED = 0.01
+UNSETTLED = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +197,10 @@ def mixture_of(
     kept = weights[which]
     lost = float(share @ [part.lost for part in parts])
     failed = np.array([not t.result.converged for t in trials])
-    if 0 < kept[failed].sum() / kept.sum() <= _UNSETTLED:
+    if 0 < kept[failed].sum() / kept.sum() <= UNSETTLED:
         trials, kept, which = [t for t, f in zip(trials, failed, strict=True) if not f], kept[~failed], which[~failed]
         failed = np.zeros(len(trials), dtype=bool)
-    converged = lost <= _UNSETTLED and not failed.any()
+    converged = lost <= UNSETTLED and not failed.any()
     objectives = [part.lattice.objective for part in parts]
     return _mixture(objectives, trials, kept / kept.sum(), log_evidence, lost, converged), of_part[which]
 
