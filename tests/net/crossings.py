@@ -94,9 +94,7 @@ def fits() -> dict[str, Fit]:
         "yes-no selection": chosen("event ~ a + b + c", "ep", **yes_no),
         "trials selection": chosen("k ~ a + b + c", "ep", **trials),
         "counts selection": chosen("count ~ a + b + c", "ep", **counts),
-        "overdispersed selection": chosen(
-            "count ~ a + b + c", "ep", dispersion=0.5, **(counts | {"family": "negative-binomial"})
-        ),
+        "overdispersed selection": chosen("count ~ a + b + c", "ep", **(counts | {"family": "negative-binomial"})),
     }
 
 
