@@ -26,7 +26,7 @@ from pybayesridge.predictive.left_out import (
     log_within,
     undetermined,
 )
-from pybayesridge.selection.collapsed import FLOOR, spectra
+from pybayesridge.selection.collapsed import FLOOR, log_prior, of_left_over, spectra
 from pybayesridge.selection.enumeration import can_enumerate, fits_of_all_sets, joint_table, units_in
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import Problem
@@ -80,17 +80,21 @@ class AllSets:
     grid : Grid
     log_w : (K, 2^f) array
         Logarithms of their posterior probabilities.
+    log_evidence : float
+        By which these are divided.
     """
 
     problem: Problem
     grid: Grid
     log_w: FloatArray
+    log_evidence: float
 
     @classmethod
     def of(cls, problem: Problem, grid: Grid) -> AllSets:
         """Of a posterior."""
         table = joint_table(problem, grid)
-        return cls(problem, grid, table - logsumexp(table))
+        log_evidence = float(logsumexp(table))
+        return cls(problem, grid, table - log_evidence, log_evidence)
 
     def left_out(self, rows: CoordinateRows, start: int) -> LeftOut:
         """Predictions of some rows, the first of which has the position `start`.
@@ -107,7 +111,7 @@ class AllSets:
             raise NoDensityError(start + int(stuck[0]), LEVERAGE_ONE)
         sums = _Sums(rows.y.size)
         for sets, nodes in self._that_matter(rows):
-            log_w, fits = self.log_w[np.ix_(nodes, sets)].T.ravel(), self._fits_of_sets(sets, nodes, rows)
+            log_w, fits = self._fits_of_sets(sets, nodes, rows)
             lost = np.argwhere(~fits.resolved & (log_w > np.log(POSSIBLE))[:, None])
             if lost.size:
                 which, row = lost[0].tolist()
@@ -115,19 +119,29 @@ class AllSets:
             sums.add(log_w, fits)
         return sums.found()
 
-    def _fits_of_sets(self, sets: IntArray, nodes: IntArray, rows: CoordinateRows) -> _Fits:
-        """Of sets of equally many columns, the nodes of each after one another."""
+    def _fits_of_sets(self, sets: IntArray, nodes: IntArray, rows: CoordinateRows) -> tuple[FloatArray, _Fits]:
+        """Of sets of equally many columns, the nodes of each after one another; first their log probabilities.
+
+        These are not taken from the table: what the other rows leave is a difference to what all rows do, and where
+        noise is next to nothing the rounding errors of another way to compute this are many nats.
+        """
         problem, k, all_nodes = self.problem, self.grid.k[nodes][:, None], np.tile(nodes, sets.size)
-        parts = spectra(problem, [problem.units.columns(units_in(which, self.grid)) for which in sets.tolist()])
+        units = [units_in(which, self.grid) for which in sets.tolist()]
+        parts = spectra(problem, [problem.units.columns(own) for own in units])
         own = rows.x[:, np.stack([part.columns for part in parts])].transpose(1, 0, 2)
         axes = (own @ np.stack([part.vectors for part in parts])).transpose(0, 2, 1)
-        inverse = 1.0 / (np.stack([part.values for part in parts])[:, None] + k)
+        values = np.stack([part.values for part in parts])[:, None]
+        inverse = 1.0 / (values + k)
         cross = np.stack([part.cross for part in parts])[:, None]
         left = np.maximum(problem.yy - (cross**2 * inverse).sum(axis=2), FLOOR * problem.yy)
         fitted, leverage = (
             (part.reshape(all_nodes.size, -1)) for part in ((inverse * cross) @ axes, inverse @ axes**2)
         )
-        return self._fits(all_nodes, rows, fitted, leverage, left.reshape(-1, 1))
+        noise = None if self.grid.noise_var is None else self.grid.noise_var[nodes]
+        log_joint = of_left_over(problem, noise, left) - 0.5 * np.log1p(values / k).sum(axis=2)
+        log_joint += np.stack([log_prior(self.grid, own)[nodes] for own in units])
+        fits = self._fits(all_nodes, rows, fitted, leverage, left.reshape(-1, 1))
+        return log_joint.ravel() - self.log_evidence, fits
 
     def _fits(
         self, nodes: IntArray, rows: CoordinateRows, fitted: FloatArray, leverage: FloatArray, left: FloatArray
@@ -209,8 +223,9 @@ def _fits(residual: FloatArray, slack: FloatArray, left: FloatArray, nu: float, 
         log_density = gammaln(0.5 * nu) - gammaln(power) - 0.5 * np.log(np.pi * left)
         log_density = log_density + power * np.log(np.maximum(rest, EXACT))
     else:
-        resolved &= ~outweighed(own, slack, 2.0 * variance)
-        log_density = -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * own / variance
+        resolved &= ~outweighed(own, slack, left, 2.0 * variance)
+        # What the other rows leave, left - own, is not negative.
+        log_density = -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * np.minimum(own, left) / variance
     log_density += 0.5 * np.log(slack)
     return _Fits(
         log_density, residual / slack, slack, np.broadcast_to(left, slack.shape), resolved, Noise(nu, variance)

@@ -189,16 +189,18 @@ def _without(
         2.0 * noise.variance if noise.variance is not None else (left[:, None] - own) / (0.5 * (noise.count - 1.0))
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        unsure = ~lost & outweighed(own, slack, np.maximum(scale, 0.0))
+        unsure = ~lost & outweighed(own, slack, left[:, None], np.maximum(scale, 0.0))
     return replace(found, left_out=np.where(lost, np.inf, found.left_out)), unsure
 
 
-def outweighed(own: FloatArray, slack: FloatArray, scale: AnyArray) -> BoolArray:
+def outweighed(own: FloatArray, slack: FloatArray, left: FloatArray, scale: AnyArray) -> BoolArray:
     """Whether rounding errors outweigh the difference to a log weight that a row makes, ``own / scale``.
 
     `own` is the square of a residual over `slack`, what is left of the row's leverage, which is a difference itself.
+    Without rounding it is at most `left`, what all rows leave of the sum of squares; of columns that are nearly
+    dependent rounding errors of both are much larger than those of a difference.
     """
-    out: BoolArray = own * (ROUNDING / slack) > MOST_ROUNDED * scale
+    out: BoolArray = np.maximum(own * (ROUNDING / slack), own - left) > MOST_ROUNDED * scale
     return out
 
 
