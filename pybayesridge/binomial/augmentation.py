@@ -1,7 +1,7 @@
 """Yes/no responses as a Gaussian model, given auxiliary variables.
 
 With weights w and linear terms l that depend on these variables, the log likelihood of the linear predictor psi is
-``sum_i (l_i psi_i - w_i psi_i² / 2)``. For the logit link (Polson, Scott & Windle 2013) the w_i are Pólya-Gamma
+``sum_i (l_i psi_i - w_i psi_i² / 2)``, and so is its second-order expansion. For the logit link (Polson, Scott & Windle 2013) the w_i are Pólya-Gamma
 variables and ``l_i = successes - trials / 2``; for the probit link (Albert & Chib 1993) the w_i are the numbers of
 trials and the l_i sums of latent normal variables. Unpenalised coefficients h, flat a priori, are integrated out:
 ``psi = C h + X b`` with C the unpenalised columns in coordinates and X the penalised ones.
@@ -41,8 +41,8 @@ class BinomialRows:
     likelihood : Binomial
     units : Units
         Of selection.
-    square, x_kappa : (n, d), (d,) arrays
-        ``x²``, and ``X'(successes - trials / 2)``.
+    square : (n, d) array
+        ``x²``.
     """
 
     x: FloatArray
@@ -50,7 +50,6 @@ class BinomialRows:
     likelihood: Binomial
     units: Units
     square: FloatArray
-    x_kappa: FloatArray
 
     @classmethod
     def of(cls, x: FloatArray, c: FloatArray, likelihood: Binomial, units: Units) -> BinomialRows:
@@ -68,7 +67,7 @@ class BinomialRows:
                 "variable; use link='logit'"
             )
         x = np.ascontiguousarray(x)
-        return cls(x, np.ascontiguousarray(c), likelihood, units, x * x, x.T @ (0.5 * (successes - failures)))
+        return cls(x, np.ascontiguousarray(c), likelihood, units, x * x)
 
     @property
     def divisible(self) -> bool:
@@ -94,6 +93,12 @@ class BinomialRows:
             weight = trials
             linear = _latent_sums(successes, flat, rng) - _latent_sums(failures, -flat, rng)
         return Augmented(weight.reshape(psi.shape), linear.reshape(psi.shape))
+
+    def expanded(self, psi: FloatArray) -> Augmented:
+        """The second-order expansion of the log likelihood about linear predictors psi, (n,)."""
+        first, second = self.likelihood.derivatives(psi)
+        weight = np.maximum(second, LEAST_WEIGHT * self.likelihood.trials)
+        return Augmented(weight, first + weight * psi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +169,10 @@ def problem_given(source: BinomialRows, given: Augmented) -> AugmentedProblem:
     factor: FloatArray = np.zeros((0, 0)) if k == 0 else np.asarray(np.linalg.cholesky(weighted.T @ c).T)
     half = _solve(factor, c.T @ linear)
     on_c = _solve(factor, weighted.T @ x)
-    of_rows = source.x_kappa if source.likelihood.link == "logit" else x.T @ linear
     gram = blas.product(x * weight[:, None], x, transpose_a=True) - on_c.T @ on_c if d <= GRAM_COLUMNS else None
     diag = weight @ source.square - np.einsum("kj,kj->j", on_c, on_c) if gram is None else np.diagonal(gram).copy()
     return AugmentedProblem(
-        cross=of_rows - half @ on_c,
+        cross=x.T @ linear - half @ on_c,
         diag=np.maximum(diag, 0.0),
         yy=max(float(linear @ (linear / weight) - half @ half), 0.0),
         nu=float(x.shape[0] - k),

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.binomial.augmentation import LEAST_WEIGHT, Augmented, AugmentedProblem, problem_given
+from pybayesridge.binomial.augmentation import Augmented, AugmentedProblem, problem_given
 from pybayesridge.binomial.kept import KeptWalks, WalkState
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.selection.grid import Grid
@@ -167,10 +167,7 @@ class BinaryWalk(Walk):
 
     def _expanded(self) -> Augmented:
         """The expansion of the likelihood about the mean of the linear predictors."""
-        mean, likelihood = self.about.total / self.about.count, self.source.likelihood
-        first, second = likelihood.derivatives(mean)
-        weight = np.maximum(second, LEAST_WEIGHT * likelihood.trials)
-        return Augmented(weight, first + weight * mean)
+        return self.source.expanded(self.about.total / self.about.count)
 
     def _neighbours(self) -> Problem:
         """With the likelihood expanded: near enough for an error."""

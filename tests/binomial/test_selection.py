@@ -63,14 +63,17 @@ def test_sampler_agrees_with_quadrature(link, p, v, trials, weight):
     assert np.isnan(exact.log_evidence)
 
 
+@pytest.mark.parametrize("expanded", [False, True])
 @pytest.mark.parametrize(("link", "d", "k"), [("logit", 5, 2), ("probit", 5, 0), ("logit", 70, 1)])
-def test_cross_products_are_those_of_weighted_rows(link, d, k):
+def test_cross_products_are_those_of_weighted_rows(link, d, k, expanded):
+    """Given auxiliary variables, and by an expansion of the likelihood, which has linear terms of its own."""
     rng = np.random.default_rng(1)
     n = 40
     X, c = rng.standard_normal((n, d)), rng.standard_normal((n, k))
     y = (rng.random(n) < 0.5).astype(float)
     rows = BinomialRows.of(X, c, from_counts(y, None, None, link), units_of(d))
-    given = rows.draw(rng.standard_normal(n), rng)
+    psi = rng.standard_normal(n)
+    given = rows.expanded(psi) if expanded else rows.draw(psi, rng)
     problem = problem_given(rows, given)
     root = np.sqrt(given.weight)
     outside = np.eye(n) - (root[:, None] * c) @ np.linalg.pinv(root[:, None] * c) if k else np.eye(n)
