@@ -1,10 +1,11 @@
 """Yes/no responses as a Gaussian model, given auxiliary variables.
 
 With weights w and linear terms l that depend on these variables, the log likelihood of the linear predictor psi is
-``sum_i (l_i psi_i - w_i psi_i² / 2)``, and so is its second-order expansion. For the logit link (Polson, Scott & Windle 2013) the w_i are Pólya-Gamma
-variables and ``l_i = successes - trials / 2``; for the probit link (Albert & Chib 1993) the w_i are the numbers of
-trials and the l_i sums of latent normal variables. Unpenalised coefficients h, flat a priori, are integrated out:
-``psi = C h + X b`` with C the unpenalised columns in coordinates and X the penalised ones.
+``sum_i (l_i psi_i - w_i psi_i² / 2)``; so is its second-order expansion. For the logit link (Polson, Scott & Windle
+2013) the w_i are Pólya-Gamma variables and ``l_i = successes - trials / 2``; for the probit link (Albert & Chib 1993)
+the w_i are the numbers of trials and the l_i sums of latent normal variables. Unpenalised coefficients h, flat a
+priori, are integrated out: ``psi = C h + X b`` with C the unpenalised columns in coordinates and X the penalised
+ones.
 """
 
 from __future__ import annotations

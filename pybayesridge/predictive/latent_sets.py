@@ -1,7 +1,9 @@
 """Rows of a selection of responses that are not Gaussian, predicted from the others by draws.
 
 A row is predicted by the kept states of the posterior of all rows, weighted anew. Where few of these say what there
-is without the row, or sets of columns matter that are not among them, sets are sampled again without the row.
+is without the row, or sets of columns matter that are not among them, its prediction is the ratio of the evidences
+with and without it, if the expansion of the likelihood gives these (:mod:`pybayesridge.binomial.evidence`); else sets
+are sampled again without the row.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from scipy.special import logsumexp, ndtri
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.binomial.augmentation import BinomialRows
+from pybayesridge.binomial.evidence import Evidence, log_evidence
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.selection import sample_binary
@@ -39,8 +42,14 @@ FEW = 400.0
 UNSEEN = 0.01
 """Share of sets that are not kept, above which they are, too."""
 
-AGAIN = 16
-"""Rows without which sets are sampled again, at most."""
+BY_EVIDENCE, AGAIN = 64, 16
+"""Rows that are predicted by evidences, at most, and rows without which sets are sampled again."""
+
+WHOLE, WITHOUT = 8, 2
+"""Chains of the evidence with all rows, whose error is the same in all such predictions, and without a row."""
+
+STARTS = 8
+"""The likeliest sets of the fit that these start from."""
 
 MCSE = 0.02
 """Of inclusion probabilities then."""
@@ -98,11 +107,10 @@ def latent_sets_left_out(
     doubt = np.flatnonzero((draws * out.efficiency < FEW) | (unseen > UNSEEN))
     # The least sure ones first.
     doubt = doubt[np.argsort((out.efficiency * np.maximum(1.0 - unseen, 0.0))[doubt], kind="stable")]
-    again = doubt[:AGAIN]
-    if again.size:
-        out = _put_in(posterior, rows, out, again, x_rows, z_rows)
+    left = doubt
+    if doubt.size:
+        out, left = _put_in(posterior, rows, out, doubt, x_rows, z_rows)
     efficiency = out.efficiency.copy()
-    left = doubt[AGAIN:]
     efficiency[left[unseen[left] > UNSEEN]] = 0.0
     return replace(out, efficiency=efficiency, log_density=out.log_density + count, within=out.within + count)
 
@@ -126,45 +134,54 @@ def _by_states(
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A row predicted with sets that were sampled without it: log density, its error, and effective draws."""
+    """A row predicted with sets that were sampled without it: log density, its error, and effective draws.
+
+    `common` is the part of the error that all rows which have one share.
+    """
 
     log_density: float
     mcse: float
     draws: float
+    common: float = 0.0
 
 
 def _put_in(
     posterior: BinarySelectionPosterior,
     rows: BinomialRows,
     out: LeftOut,
-    again: IntArray,
+    doubt: IntArray,
     x_rows: AnyArray,
     z_rows: FloatArray,
-) -> LeftOut:
-    """Put in place of the predictions of some rows those with sets that are sampled without them."""
+) -> tuple[LeftOut, IntArray]:
+    """Put in place of the predictions of some rows those with sets that are sampled without them; the rows left."""
     assert out.mcse is not None
     assert out.influence is not None
-    center, spread = np.empty((2, posterior.joint.n, again.size))
-    for at, *moments in posterior.linear_components(x_rows[again], z_rows[again]):
+    center, spread = np.empty((2, posterior.joint.n, doubt.size))
+    for at, *moments in posterior.linear_components(x_rows[doubt], z_rows[doubt]):
         center[:, at], spread[:, at] = moments
-    sampler = Sampler(posterior, rows)
-    found = [sampler.predicted(i, center[:, j], spread[:, j]) for j, i in enumerate(again.tolist())]
+    found = Sampler.of(posterior, rows).each(doubt, center, spread)
+    done = np.array(sorted(found), dtype=np.intp)
+    if not done.size:
+        return out, doubt
+    again, each = doubt[done], [found[j] for j in done.tolist()]
     log_density, efficiency, mcse = out.log_density.copy(), out.efficiency.copy(), out.mcse.copy()
-    log_density[again] = [one.log_density for one in found]
-    mcse[again] = [one.mcse for one in found]
-    efficiency[again] = np.minimum(np.array([one.draws for one in found]) / draws_of(posterior.exact), 1.0)
+    log_density[again] = [one.log_density for one in each]
+    mcse[again] = [one.mcse for one in each]
+    efficiency[again] = np.minimum(np.array([one.draws for one in each]) / draws_of(posterior.exact), 1.0)
     # What the kept states say of these rows alone no longer counts.
-    alone = _by_states(posterior, center, spread, rows.likelihood.rows(again))
+    alone = _by_states(posterior, center[:, done], spread[:, done], rows.likelihood.rows(again))
     assert alone.influence is not None
-    beyond = float(np.linalg.norm(rows.likelihood.copies[again] * mcse[again]))
-    return replace(
+    copies, common = rows.likelihood.copies[again], np.array([one.common for one in each])
+    own = np.sqrt(np.maximum(mcse[again] ** 2 - common**2, 0.0))
+    found_out = replace(
         out,
         log_density=log_density,
         efficiency=efficiency,
         mcse=mcse,
         influence=out.influence - alone.influence,
-        beyond=beyond,
+        beyond=float(np.hypot(np.linalg.norm(copies * own), copies @ common)),
     )
+    return found_out, np.setdiff1d(doubt, again)
 
 
 @dataclass(slots=True)
@@ -175,13 +192,67 @@ class Sampler:
     ----------
     posterior : BinarySelectionPosterior
     rows : BinomialRows
+    whole : Evidence or None
+        That of all rows, if the expansion of the likelihood gives it.
     between : int
         How often sets may still be sampled with a part of a copy.
     """
 
     posterior: BinarySelectionPosterior
     rows: BinomialRows
+    whole: Evidence | None
     between: int = BETWEEN
+
+    @classmethod
+    def of(cls, posterior: BinarySelectionPosterior, rows: BinomialRows) -> Sampler:
+        """Of a fit."""
+        out = cls(posterior, rows, None)
+        rng = np.random.default_rng(rows.likelihood.n)
+        out.whole = out._evidence(rows, np.arange(rows.likelihood.n), posterior.joint.weight, rng, WHOLE)
+        return out
+
+    def each(self, which: IntArray, center: FloatArray, spread: FloatArray) -> dict[int, Again]:
+        """Predictions of rows `which` (m,), moments (S, m), by their places among these; of as many as may be."""
+        out: dict[int, Again] = {}
+        sampled = 0
+        for j, i in enumerate(which[:BY_EVIDENCE].tolist()):
+            found = self.by_evidence(i, center[:, j], spread[:, j])
+            if found is None and sampled < AGAIN:
+                sampled += 1
+                found = self.predicted(i, center[:, j], spread[:, j])
+            if found is not None:
+                out[j] = found
+        return out
+
+    def by_evidence(self, i: int, center: FloatArray, spread: FloatArray) -> Again | None:
+        """Row i given the others by evidences, likewise; None where the expansion does not give them."""
+        if self.whole is None:
+            return None
+        others, rest = self._others(i, 0.0)
+        weight = np.log(self.posterior.joint.weight)
+        weight += log_mean_inverse(center[:, None], spread[:, None], self._one(i))[:, 0]
+        without = self._evidence(others, rest, np.exp(weight - logsumexp(weight)), np.random.default_rng(i), WITHOUT)
+        if without is None:
+            return None
+        log_density = self.whole.log_evidence - without.log_evidence
+        mcse = float(np.hypot(self.whole.se, without.se))
+        return Again(log_density, mcse, min(self.whole.draws, without.draws), self.whole.se)
+
+    def _evidence(
+        self, rows: BinomialRows, which: IntArray, weight: FloatArray, rng: Generator, n_chains: int
+    ) -> Evidence | None:
+        """The evidence of some rows, `which` of the fit, expanded about the mean of the states with weights (S,)."""
+        joint, all_rows, exact = self.posterior.joint, self.rows, self.posterior.exact
+        k, d = all_rows.c.shape[1], all_rows.x.shape[1]
+        coef = np.bincount(joint.columns, weight[joint.of_state] * joint.coef, k + d)
+        psi = all_rows.c[which] @ coef[:k] + all_rows.x[which] @ coef[k:]
+        sets = [model.units for model in exact.models[:STARTS]]
+        return log_evidence(rows, exact.grid, psi, rng, n_chains=n_chains, sets=sets)
+
+    def _one(self, i: int) -> Binomial:
+        """One copy of row i."""
+        likelihood = self.rows.likelihood
+        return likelihood.copied(np.ones(likelihood.n)).rows(np.array([i]))
 
     def predicted(self, i: int, center: FloatArray, spread: FloatArray) -> Again:
         """Row i given the others; `center` and `spread` (S,) are moments of its predictor in the kept states.
@@ -189,9 +260,7 @@ class Sampler:
         Posteriors with parts of a copy are put between those with and without one, as long as these have too little
         in common.
         """
-        likelihood = self.rows.likelihood
-        one = likelihood.copied(np.ones(likelihood.n)).rows(np.array([i]))
-        rng = np.random.default_rng(i)
+        one, rng = self._one(i), np.random.default_rng(i)
         ladder = {
             1.0: RowLikelihoods.of(self.posterior.exact, center, spread, one, rng),
             0.0: self._sampled(i, 0.0, one, rng),
@@ -216,18 +285,22 @@ class Sampler:
             steps[high, low].draws,
         )
 
-    def _sampled(self, i: int, part: float, one: Binomial, rng: Generator) -> RowLikelihoods:
-        """Draws of the posterior with so much of one copy of row i, and with all others."""
-        rows, exact = self.rows, self.posterior.exact
+    def _others(self, i: int, part: float) -> tuple[BinomialRows, IntArray]:
+        """All rows with so much of one copy of row i in place of it, and which these are."""
+        rows = self.rows
         copies = rows.likelihood.copies.copy()
         copies[i] -= 1.0 - part
         rest = np.flatnonzero(copies > 0)
         other, c = rows.likelihood.copied(copies).rows(rest), rows.c[rest]
         if np.linalg.matrix_rank(c) < c.shape[1] or separation(c, other).found:
             raise NoDensityError(i, UNDETERMINED)
-        data = BinomialRows.of(rows.x[rest], c, other, rows.units)
+        return BinomialRows.of(rows.x[rest], c, other, rows.units), rest
+
+    def _sampled(self, i: int, part: float, one: Binomial, rng: Generator) -> RowLikelihoods:
+        """Draws of the posterior with so much of one copy of row i, and with all others."""
+        rows, exact = self.rows, self.posterior.exact
         steps = int(np.clip(SHARE * exact.n_iter, *STEPS))
-        found = sample_binary(data, exact.grid, mcse=MCSE, maxiter=steps, rng=rng)
+        found = sample_binary(self._others(i, part)[0], exact.grid, mcse=MCSE, maxiter=steps, rng=rng)
         return RowLikelihoods.of(found.exact, *_at_row(found.joint, np.concatenate([rows.c[i], rows.x[i]])), one, rng)
 
 

@@ -139,9 +139,11 @@ def loo(self: Any, *, target: str | int | None = None, by: Any = None) -> LeaveO
     for each penalty of the posterior or each kept set of columns, and these are weighted anew for each row. Where a
     selection was computed by a sum over all sets of columns, all sets are weighted anew if rows and sets are not too
     many. Else, for a row without which other sets of columns matter, these are added with their exact weights. Of
-    yes/no selections, sets are sampled again without the rows (16 at most) of which the kept states say too little,
-    and the two posteriors are joined by bridge sampling (Meng and Wong 1996). Each row takes a quarter of the time of
-    the fit or more.
+    yes/no selections, rows (64 at most) of which the kept states say too little are predicted by the ratio of the
+    evidences with and without them: sets are sampled under the second-order expansion of the likelihood, which
+    importance weights correct. Where these vary too much, sets are sampled again without the row (16 at most), and
+    the two posteriors are joined by bridge sampling (Meng and Wong 1996): each such row takes a quarter of the time
+    of the fit or more.
 
     If the method holds the penalty at an estimate (``"em"``, ``"loocv"``, ``"gcv"``), it stays at the estimate from
     all rows, and the score is slightly optimistic. The same holds for the hyperparameters of ``SpikeSlab.fit("ep",

@@ -64,7 +64,19 @@ def case(request):
     return SimpleNamespace(kind=request.param, fit=model.fit("exact", **QUICK), rows=rows, wanted=wanted)
 
 
-def test_a_row_that_decides_is_predicted_by_sets_sampled_without_it(case):
+@pytest.mark.every_case
+def test_a_row_that_decides_is_predicted_by_sets_sampled_without_it(case, monkeypatch):
+    """Where the expansion of the likelihood gives no evidence."""
+    monkeypatch.setattr(latent_sets, "log_evidence", lambda *_, **__: None)
+    model, posterior = case.fit.model, case.fit.posterior
+    rows = model.split_rows(model.data.exog, posterior.design)
+    found = latent_sets.latent_sets_left_out(posterior, model.likelihood(), *rows)
+    off = (found.log_density[case.rows] - case.wanted) / np.hypot(found.mcse[case.rows], FLOOR)
+    assert np.abs(off).max() < SCORE
+    assert found.efficiency.min() > 0
+
+
+def test_a_row_that_decides_is_predicted_by_evidences(case):
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrecisionWarning)
         score = case.fit.loo()
@@ -81,7 +93,7 @@ def test_unseen_sets_are_those_of_the_deciding_row_which_is_named(monkeypatch):
     share = unseen_shares(latent_sets.rows_of(fit.posterior, model.likelihood()), fit.posterior.exact)
     assert share[0] > 0.1
     assert share[1:].max() < latent_sets.UNSEEN
-    monkeypatch.setattr(latent_sets, "AGAIN", 0)
+    monkeypatch.setattr(latent_sets, "BY_EVIDENCE", 0)
     with pytest.warns(PrecisionWarning, match=r"fewer than 100 effective draws: 0\."):
         score = fit.loo()
     assert score.n_eff[0] == 0.0

@@ -1,0 +1,66 @@
+"""Evidences by importance from the expansion of the likelihood, beside importance sampling of every set by itself."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, ndtr
+
+from pybayesridge.binomial.augmentation import BinomialRows
+from pybayesridge.binomial.evidence import log_evidence
+from pybayesridge.binomial.likelihood import from_counts
+from pybayesridge.binomial.selection import binary_grid
+from pybayesridge.selection.grid import Given
+from pybayesridge.selection.problem import units_of
+from tests.binomial.importance import Data, reference
+
+SEEDS = 8
+WITHIN = 5.0  # stated errors; worst seen 2.6
+SPREAD = (0.3, 2.0)  # of SEEDS differences, in stated errors; seen from .6 to 1.2
+
+KINDS = {
+    "one trial": ("logit", 30, 1, 1.5, {"p": 0.3, "v": 1.0}),
+    "many trials": ("logit", 24, 1000, 0.5, {"p": 0.3, "v": 1.0}),
+    "probit": ("probit", 30, 1, 1.0, {"p": 0.3, "v": 1.0}),
+    "learned": ("logit", 40, 5, 1.0, {}),
+}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_ratio_with_and_without_a_row(kind):
+    link, n, trials, b, given = KINDS[kind]
+    rng = np.random.default_rng(2)
+    x, trials = rng.standard_normal((n, 3)), np.full(n, float(trials))
+    x[:, 1] = 0.8 * x[:, 0] + 0.6 * x[:, 1]
+    x -= x.mean(axis=0)
+    x /= np.sqrt((x**2).mean(axis=0))
+    mean = expit if link == "logit" else ndtr
+    yes = rng.binomial(trials.astype(int), mean(b * x[:, 0])).astype(float)
+    data = Data.of(x, yes, trials, link=link, **given)
+    options = {"draws": 2000, "nodes": 1, "runs": 4} if given else {"draws": 500, "nodes": 10, "runs": 2}
+    wanted = reference(data, **options).log_evidence - reference(data.without(0), **options).log_evidence
+    rows = BinomialRows.of(x, np.ones((n, 1)), from_counts(yes, trials, None, link), units_of(3))
+    others = BinomialRows.of(x[1:], np.ones((n - 1, 1)), rows.likelihood.rows(np.arange(1, n)), units_of(3))
+    grid = binary_grid(rows, Given(np.full(3, given["p"]), given["v"]) if given else Given())
+    gap, error = np.empty((2, SEEDS))
+    for seed in range(SEEDS):
+        generator = np.random.default_rng(seed)
+        found = [
+            log_evidence(part, grid, np.zeros(part.likelihood.n), generator, n_chains=2) for part in (rows, others)
+        ]
+        assert None not in found
+        gap[seed] = found[0].log_evidence - found[1].log_evidence - wanted.mean()
+        error[seed] = np.hypot(found[0].se, found[1].se)
+    error = np.hypot(error, wanted.std(ddof=1) / np.sqrt(wanted.size))
+    assert np.abs(gap / error).max() < WITHIN
+    assert (
+        SPREAD[0] < np.std(gap / error) < SPREAD[1] or kind == "many trials"
+    )  # there the reference's error is larger
+
+
+def test_no_evidence_where_the_expansion_is_far_from_the_likelihood():
+    """Columns that separate the responses, and a wide slab: the posterior has a long tail."""
+    x = np.random.default_rng(0).standard_normal((12, 2))
+    yes = (x[:, 0] > 0).astype(float)
+    rows = BinomialRows.of(x, np.ones((12, 1)), from_counts(yes, None, None, "logit"), units_of(2))
+    grid = binary_grid(rows, Given(np.full(2, 0.5), 1000.0))
+    assert log_evidence(rows, grid, np.zeros(12), np.random.default_rng(0), n_chains=2) is None
