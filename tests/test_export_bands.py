@@ -8,10 +8,10 @@ from scipy.special import expit, logit, ndtr, ndtri
 from scipy.stats import t as student
 
 from pybayesridge import BayesRidge
+from pybayesridge.bands.tables import tabulated
 from pybayesridge.exceptions import DegenerateFitWarning
 from pybayesridge.results import export_fields
 from pybayesridge.results.export import export
-from pybayesridge.results.export_bands import tabulated
 
 LINEAR = 1e-9
 """Error of means and standard deviations, relative to the largest."""

@@ -9,6 +9,7 @@ import numpy as np
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandDraws, BandPosterior
+from pybayesridge.bands.tables import Law
 from pybayesridge.ridge.likelihood import GaussianNoise
 
 BandsPosterior = BandPosterior | MixedPosterior
@@ -31,8 +32,15 @@ class Variances(Protocol):
     def shares(self, band: int, probabilities: FloatArray) -> tuple[float, FloatArray, float]:
         """Posterior mean and quantiles of a share, and the probability that it is below 1 %."""
 
+    @property
+    def correlations(self) -> FloatArray:
+        """Correlations of effects of the same level at each point, (F, number of pairs)."""
+
     def correlations_at(self, probabilities: FloatArray) -> list[tuple[float, FloatArray, float]]:
         """Posterior mean, quantiles and standard deviation of each correlation of effects of the same level."""
+
+    def laws(self) -> list[Law]:
+        """The laws of standard deviations, shares, correlations and the noise variance, to be tabulated."""
 
 
 class PenaltiesFit(Protocol):

@@ -12,6 +12,7 @@ from scipy.special import expit, gammaincc, gammainccinv, gammaincinv, gammaln, 
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.bands.shares import ShareRule, pieces_of
+from pybayesridge.bands.tables import Below, Law, below_variance
 from pybayesridge.ridge.density import log_density
 from pybayesridge.ridge.profile import PenaltyModel, penalized_rss
 from pybayesridge.ridge.spectrum import Spectrum
@@ -285,9 +286,73 @@ class VarianceGrid:
         found = expit(_roots(lambda x: below(float(expit(x))), probabilities, *RANGE, 1e-10))
         return mean, found, below(LITTLE)
 
-    def correlations_at(self, probabilities: FloatArray) -> list[tuple[float, FloatArray, float]]:
+    @property
+    def correlations(self) -> FloatArray:
         """Of effects of the same level: none, since each band has effects that are independent of the others'."""
+        return np.zeros((self.weight.size, 0))
+
+    def correlations_at(self, probabilities: FloatArray) -> list[tuple[float, FloatArray, float]]:
+        """Of none."""
         return []
+
+    def laws(self) -> list[Law]:
+        """The laws of the standard deviation and the share of each band, and of the noise variance."""
+        none, out = np.zeros(0), []
+        for k in range(self.log_t.shape[1]):
+            mean, _, sd = self.sd(k, none)
+            share, _, little = self.shares(k, none)
+            out.append(Law("sd", k, mean, sd, np.nan, *self.law_of_band(k)))
+            with np.errstate(divide="ignore"):
+                at = np.log(share) - np.log1p(-share)
+            of_share = None if self.totals is None else self._below_share(k)
+            out.append(Law("share", k, share, np.nan, little, of_share, float(at), 1.0))
+        return [*out, self.law_of_noise()]
+
+    def law_of_noise(self) -> Law:
+        """The law of the noise variance."""
+        mean, _ = self.noise(np.zeros(0))
+        return Law("sigma2", 0, mean, np.nan, np.nan, *self._below_variance(np.log(self.scale2)))
+
+    def law_of_band(self, band: int) -> tuple[Below | None, float, float]:
+        """The distribution function of the log of a band's variance, a point of it and its width."""
+        log_scale2 = self.log_t[:, band] + np.log(self.scale2)
+        if self.totals is None or np.isfinite(self.df):
+            return self._below_variance(log_scale2)
+        totals, share = self.totals, self.share[0]
+        # What is left of the log of the variance without those of the band's share and the total.
+        all_bands = share.sum()
+        unit = float(log_scale2[0] - np.log(all_bands) + np.log1p(-all_bands) - np.log(share[band] / all_bands))
+        log_phi = np.log(totals.shares[:, band])
+        return (
+            lambda x: np.array([totals.below(one - unit - log_phi) for one in x.tolist()]),
+            float(self.weight @ log_scale2),
+            1.0,
+        )
+
+    def _below_share(self, band: int) -> Below:
+        """The distribution function of the logit of a band's share ``phi w / (1 + w)``."""
+        totals = self.totals
+        assert totals is not None
+        phi = totals.shares[:, band]
+
+        def below(x: FloatArray) -> FloatArray:
+            out = []
+            for share in (1 / (1 + np.exp(-x))).tolist():
+                rest = phi - share
+                with np.errstate(divide="ignore"):
+                    at = np.where(rest > 0, np.log(share) - np.log(np.where(rest > 0, rest, 1.0)), np.inf)
+                out.append(totals.below(at))
+            return np.array(out)
+
+        return below
+
+    def _below_variance(self, log_scale2: FloatArray) -> tuple[Below | None, float, float]:
+        """The same as :meth:`law_of_band` of a variance that is ``df scale2`` over a chi-squared variate."""
+        start = float(self.weight @ log_scale2) if self.weight.size > 1 else float(log_scale2[0])
+        if np.isinf(self.df):
+            return None, start, 0.0
+        points, mass = binned(log_scale2, self.weight)
+        return below_variance(points, mass, self.df), start, float(1 + 2 / np.sqrt(self.df / 2))
 
     def _of_variance(
         self, log_scale2: FloatArray, probabilities: FloatArray, power: float

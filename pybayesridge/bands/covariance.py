@@ -23,6 +23,7 @@ normal distribution functions of the x_k, whose sum over the reflections is 1: i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -306,3 +307,21 @@ def factors_of_entries(terms: Terms, entries: FloatArray) -> Factors:
     for place, (t, i, j) in enumerate(lower_entries(terms)):
         out[t][..., i, j] = entries[..., place]
     return tuple(out)
+
+
+def entries_of(terms: Terms, factors: Sequence[Factors]) -> dict[str, FloatArray]:
+    """The bands of the columns, and the roots of the covariances of effects at the nodes of each target in turn.
+
+    For other languages: positions count from 1.
+    """
+    entries = lower_entries(terms)
+    band = np.empty(sum(columns.size for columns in terms.columns))
+    for bands, columns in zip(terms.bands, terms.columns, strict=True):
+        for k, at in zip(bands, columns, strict=True):
+            band[at] = k + 1.0
+    return {
+        "band": band,
+        "entries": np.concatenate([np.stack([own[t][:, i, j] for t, i, j in entries], axis=1) for own in factors]),
+        "entry_row": np.array([terms.bands[t][i] + 1.0 for t, i, _ in entries]),
+        "entry_column": np.array([terms.bands[t][j] + 1.0 for t, _, j in entries]),
+    }

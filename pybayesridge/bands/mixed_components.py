@@ -5,13 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.components import LITTLE, VarianceGrid
 from pybayesridge.bands.covariance import Coordinates, Factors, Terms
 from pybayesridge.bands.lattice import Lattice
 from pybayesridge.bands.mixed_sampled import SampledPoints, Scores
+from pybayesridge.bands.tables import SCORES, Law
 from pybayesridge.ridge.likelihood import GaussianLikelihood
+
+CERTAIN = 1 - 1e-12
+"""Largest share, and largest correlation, whose logit or inverse hyperbolic tangent is tabulated."""
+
+LEAST = 1e-300
+"""Smaller values have this one's logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,7 @@ class MixedGrid:
     def sd(self, band: int, probabilities: FloatArray) -> tuple[float, FloatArray, float]:
         """Posterior mean, quantiles and standard deviation of the standard deviation of a band's coefficients."""
         grid = self.variances
-        if np.isfinite(grid.df) and np.isfinite(grid.log_t[:, band]).all():
+        if self._is_smooth(band):
             return grid.sd(band, probabilities)
         value = np.sqrt(np.exp(grid.log_t[:, band]) * grid.scale2)
         return _summary(value, grid.weight, probabilities)
@@ -84,6 +92,28 @@ class MixedGrid:
     def correlations_at(self, probabilities: FloatArray) -> list[tuple[float, FloatArray, float]]:
         """Posterior mean, quantiles and standard deviation of each correlation."""
         return [_summary(values, self.variances.weight, probabilities) for values in self.correlations.T]
+
+    def laws(self) -> list[Law]:
+        """The laws of each band's standard deviation and share, of correlations, and of the noise variance."""
+        at, grid, out = ndtr(SCORES), self.variances, []
+        for k in range(grid.log_t.shape[1]):
+            if self._is_smooth(k):
+                mean, _, sd = grid.sd(k, np.zeros(0))
+                out.append(Law("sd", k, mean, sd, np.nan, *grid.law_of_band(k)))
+            else:
+                mean, quantiles, sd = self.sd(k, at)
+                out.append(Law.of_points("sd", k, (mean, sd, np.nan), 2 * np.log(np.maximum(quantiles, LEAST))))
+            share, quantiles, little = self.shares(k, at)
+            inside = np.clip(quantiles, LEAST, CERTAIN)
+            out.append(Law.of_points("share", k, (share, np.nan, little), np.log(inside) - np.log1p(-inside)))
+        for k, (mean, quantiles, sd) in enumerate(self.correlations_at(at)):
+            limits = np.clip(quantiles, -CERTAIN, CERTAIN)
+            out.append(Law.of_points("correlation", k, (mean, sd, np.nan), np.arctanh(limits)))
+        return [*out, grid.law_of_noise()]
+
+    def _is_smooth(self, band: int) -> bool:
+        """Whether the noise makes the law of the variance of a band smooth."""
+        return bool(np.isfinite(self.variances.df) and np.isfinite(self.log_t[:, band]).all())
 
 
 def of_lattice(

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.bands.covariance import Factors
+from pybayesridge.bands.covariance import Factors, entries_of
 from pybayesridge.bands.eliminated import Eliminated, EliminatedSolved, SplitRows
 from pybayesridge.bands.interpolation import filled
-from pybayesridge.bands.posterior import BandCoefficients
+from pybayesridge.bands.posterior import LEFT_OUT, BandCoefficients
 from pybayesridge.bands.system import Solved, System
 from pybayesridge.design.design import Design
 from pybayesridge.linalg.blocks import even_parts, is_all
@@ -234,6 +234,30 @@ class MixedPosterior:
         rows = self.system.rows(self.design, x_rows, z_rows)
         leverage = self.design.block.leverage(z_rows) if self.system.z_apart else np.zeros(z_rows.shape[0])
         return MixedRows(self, rows, z_rows, leverage, np.zeros(z_rows.shape[0]) + offset)
+
+    def as_arrays(self) -> dict[str, Any]:
+        """Arrays from which the posterior is made again.
+
+        The nodes of all targets, each with weights of its own, the equations that they share, and the roots of the
+        covariances of the effects at each node. Positions count from 1.
+        """
+        kept = [np.flatnonzero(nodes.weight > LEFT_OUT) for nodes in self.nodes]
+        first = np.cumsum([0, *(at.size for at in kept)])
+        weight = np.zeros((first[-1], len(kept)))
+        noise = np.zeros_like(weight)
+        for i, (nodes, at) in enumerate(zip(self.nodes, kept, strict=True)):
+            own = slice(first[i], first[i + 1])
+            weight[own, i], noise[own, i] = nodes.weight[at] / nodes.weight[at].sum(), nodes.scale2[at]
+        factors = [tuple(each[at] for each in nodes.factors) for nodes, at in zip(self.nodes, kept, strict=True)]
+        return {
+            "weight": weight,
+            "noise": noise,
+            "log_unit": 2 * float(np.log(self.design.common_scale)),
+            "df": float(self.df),
+            "gram": self.system.gram,
+            "gram_y": self.system.xty,
+            **entries_of(self.system.terms, factors),
+        }
 
     def without_rows(self) -> MixedPosterior:
         """The same posterior without any array over rows of the data."""

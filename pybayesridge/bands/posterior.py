@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from pybayesridge.text import TABLE_ROWS
 
 NEGLIGIBLE = 1e-10
 """Components of smaller weight, of some thousands, are no part of quantiles."""
+
+LEFT_OUT = 1e-15
+"""Nodes of smaller weight are no part of arrays."""
 
 ELEMENTS = 1 << 22
 """Most components times functionals at once."""
@@ -184,6 +187,42 @@ class BandPosterior:
     def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> BandRows:
         """The law of the linear predictor of rows plus `offset` (m,)."""
         return BandRows(self, tuple(part.rows(x_rows, z_rows, offset) for part in self.parts))
+
+    def as_arrays(self) -> dict[str, Any]:
+        """Arrays from which the posterior is made again: the nodes of all ridges together.
+
+        Columns of band k are multiplied by ``factors`` of a node over the shares; in the singular vectors of the
+        products the posterior is that of a ridge. The singular vectors themselves are not there, which would be as
+        many matrices as there are nodes, but ``base``, whose products are those of the standardised columns: a
+        singular value decomposition of it gives those of a node. Positions count from 1.
+        """
+        weight = np.concatenate([own * part.weight for own, part in zip(self.weight, self.mixtures, strict=True)])
+        keep = (weight > LEFT_OUT).any(axis=1)
+        of = np.repeat(np.arange(1.0, len(self.mixtures) + 1), [len(part.weight) for part in self.mixtures])
+        units = [2 * np.log(spectrum.top) for spectrum in self.spectra]
+        log_t2 = [part.log_t2 - unit for part, unit in zip(self.mixtures, units, strict=True)]
+        return {
+            "weight": weight[keep] / weight[keep].sum(axis=0),
+            "noise": np.concatenate([part.scale2 for part in self.mixtures])[keep],
+            "log_t2": np.concatenate(log_t2)[keep],
+            "node_of": of[keep],
+            "log_unit": 2 * float(np.log(self.design.common_scale)),
+            "df": float(self.df),
+            "band": self.band + 1.0,
+            "factors": self.factors,
+            **self._base(),
+        }
+
+    def _base(self) -> dict[str, FloatArray]:
+        """``base`` and what the responses have on its rows, by the node that treats the bands most alike."""
+        spread = np.ptp(np.log(self.factors), axis=1)
+        part = self.parts[int(spread.argmin())]
+        spectrum, factor = part.spectrum.with_right(part.design), self.factors[int(spread.argmin())]
+        assert spectrum.right is not None
+        return {
+            "base": (spectrum.s * spectrum.top)[:, None] * (spectrum.right / factor[self.band, None]).T,
+            "z": spectrum.z,
+        }
 
     def without_rows(self) -> BandPosterior:
         """The same posterior without any array over rows of the data."""

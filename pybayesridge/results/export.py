@@ -17,7 +17,8 @@ being the rows of ``lower`` of node i, one of ``lower_of``. A ridge with ``half`
 rows' half``. A new observation adds noise_i, divided by its weight. Responses that are not Gaussian have the law of
 :mod:`pybayesridge.sites.posterior`, where y_on_z is 0 and y_norm 1; a selection of these by expectation propagation
 has that of :meth:`pybayesridge.sites.selection_posterior.SitesSelectionPosterior.as_arrays`. With several bands there
-are the laws of :mod:`pybayesridge.bands.arrays` and :mod:`pybayesridge.sites.band_posterior`.
+are the laws of ``as_arrays`` in :mod:`pybayesridge.bands.posterior`, :mod:`pybayesridge.bands.mixed_posterior` and
+:mod:`pybayesridge.sites.band_posterior`.
 """
 
 from __future__ import annotations
@@ -29,11 +30,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import ArrayLike, FloatArray
-from pybayesridge.bands.arrays import as_arrays
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.results.export_bands import components
 from pybayesridge.results.export_fields import VERSION
 from pybayesridge.results.export_generalized import (
     generalized_selection_values,
@@ -274,7 +273,7 @@ def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[st
             f"R takes fits of groups with 500 levels or more that have up to {MOST_COLUMNS:,} penalised columns, and "
             f"this one has {posterior.design.p:,}: ask it in Python"
         )
-    nodes = as_arrays(posterior)
+    nodes = posterior.as_arrays()
     known = noise.known or not (entry.uses_prior or entry.given)
     return {
         "family": "bayes_ridge_bands",
@@ -286,13 +285,34 @@ def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[st
         "log_marginal": each(results.arrays.log_marginal) if entry.integrates or entry.given else None,
         "solver": str(results.solver),
         "quadrature_error": each(results.arrays.quadrature_error),
-        "components": components(results),
+        "components": _variances(results),
         "posterior": {
             **_design_values(results, results.posterior.design),
             **nodes,
             "prior_count": float(results.posterior.design.nu),
             **({"prior_noise": nodes["noise"].max(axis=0)} if known else {}),
         },
+    }
+
+
+def _variances(results: BandRidgeResults | GeneralizedBandRidgeResults) -> dict[str, Any]:
+    """Standard deviation and share of each band, correlations and the noise variance, with distribution functions."""
+    grids = [results.variance_grid(i) for i in range(len(results.model.data.targets))]
+    noise = {"sigma2"} if results.model.distribution.has_noise else set()
+    shown = {"sd", "share", "correlation", *noise}
+    targets = [[law for law in grid.laws() if law.quantity in shown] for grid in grids]
+    tables = [[law.table() for law in laws] for laws in targets]
+    names = {"correlation": results.correlation_names, "sigma2": [""]}
+    return {
+        "quantity": [law.quantity for law in targets[0]],
+        "band": [names.get(law.quantity, results.bands.names)[law.which] for law in targets[0]],
+        **{
+            name: np.array([[getattr(law, name) for law in laws] for laws in targets]).T
+            for name in ("mean", "sd", "little")
+        },
+        "points": np.concatenate([points for each in tables for points, _ in each]),
+        "scores": np.concatenate([scores for each in tables for _, scores in each]),
+        "sizes": np.array([[float(points.size) for points, _ in each] for each in tables]).T,
     }
 
 
@@ -309,7 +329,7 @@ def _generalized_band_values(results: GeneralizedBandRidgeResults, without: Coll
         "family": f"bayes_ridge_bands_{results.model.family}",
         "bands": list(results.bands.names),
         **own,
-        "components": components(results),
+        "components": _variances(results),
         "posterior": design | results.posterior.as_arrays() | {"log_unit": float(results.sites_fit.log_unit)},
     }
 

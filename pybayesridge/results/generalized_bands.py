@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, RandomLike, RowsLike
-from pybayesridge.bands.mixed_components import MixedGrid
+from pybayesridge.bands.answers import Variances
 from pybayesridge.checks import check_which, positive_int
 from pybayesridge.findings import Finding
 from pybayesridge.results import findings
@@ -76,7 +76,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
     def _take_penalty(self, fit: SitesFit) -> None:
         """There is no single penalty."""
 
-    def _made_grid(self, i: int) -> MixedGrid:
+    def _made_grid(self, i: int) -> Variances:
         return self.sites_fit.variances()
 
     @property

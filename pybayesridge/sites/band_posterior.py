@@ -1,8 +1,9 @@
 """Coefficients and linear predictors with several bands: a mixture over their variances of Gaussians.
 
 As arrays (:meth:`BandSitesPosterior.as_arrays`) it is that of one penalty with the coordinates ``c = [z z_root, v]``
-and nodes over the variances and correlations of the effects, as in :mod:`pybayesridge.bands.arrays`. An effect of a
-level that the fit has not seen adds ``|A' unseen|^2``, in the mean over all nodes ``unseen' band_covariance unseen``.
+and nodes over the variances and correlations of the effects, as in :mod:`pybayesridge.bands.mixed_posterior`. An
+effect of a level that the fit has not seen adds ``|A' unseen|^2``, in the mean over all nodes ``unseen'
+band_covariance unseen``.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.bands.arrays import entries_of
-from pybayesridge.bands.covariance import Factors
+from pybayesridge.bands.covariance import Factors, entries_of
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.explained import number_of_draws
 from pybayesridge.sites.approximation import Node

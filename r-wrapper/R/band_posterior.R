@@ -1,5 +1,5 @@
-# The posterior of a fit with several bands (pybayesridge/bands/arrays.py): at each node over the shares of the bands a
-# ridge, whose columns are those of the design times `factors`. A node is a block of components (components.R), in the singular
+# The posterior of a fit with several bands (pybayesridge/bands/posterior.py): at each node over the shares of the bands
+# a ridge, whose columns are those of the design times `factors`. A node is a block of components (components.R), in the singular
 # vectors of its columns, with
 #   turn      factors times these vectors (p x r)
 #   inside    the vectors, `stretch`: the factor of each column, and `factor`: of each band

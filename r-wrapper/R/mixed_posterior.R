@@ -1,4 +1,4 @@
-# The posterior of a fit with correlated effects (pybayesridge/bands/arrays.py): nodes over variances and correlations, each a
+# The posterior of a fit with correlated effects (pybayesridge/bands/mixed_posterior.py): nodes over variances and correlations, each a
 # block of components (components.R). With A the root of the covariances of the effects at a node a block has, in coordinates u of
 # coefficients A u,
 #   turn        A: `columns` of the bands, and `row`, `column` and `value` of its entries
