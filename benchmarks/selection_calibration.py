@@ -33,7 +33,6 @@ from pybayesridge.selection.collapsed import spectra
 from pybayesridge.selection.enumeration import enumerate_sets, joint_table
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, Grid, grid_of
-from pybayesridge.selection.monte_carlo import error_of_mean
 from pybayesridge.selection.problem import Problem, problem_of_rows
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States, mean_noise
@@ -267,7 +266,7 @@ def of_one_run(found: Exact, truth: Truth) -> dict[str, np.ndarray]:
         "log g": (found.node_prob @ found.grid.log_g - truth.log_g[0], errors.log_g, truth.log_g[1]),
         "noise variance": (
             states.weight @ noise - truth.noise_var[0],
-            float(error_of_mean(found, noise)),
+            float(found.error_of_mean(noise)),
             truth.noise_var[1],
         ),
         "log evidence": (found.log_evidence - exact.log_evidence, found.log_evidence_se, 1.0),

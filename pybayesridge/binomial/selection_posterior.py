@@ -14,7 +14,6 @@ from pybayesridge.binomial.logistic_normal import probability_moments
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.selection.hyperparameters import Interval
 from pybayesridge.selection.moments import covariance, draw, draw_chain
-from pybayesridge.selection.monte_carlo import error_of_mean
 from pybayesridge.selection.posterior import BLOCK, ExactPosterior
 from pybayesridge.selection.states import States
 from pybayesridge.sites.normal_components import NormalComponents
@@ -109,7 +108,7 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
         """Monte Carlo standard errors of the posterior mean of the probability of success of rows, (m,)."""
         parts = [np.zeros(0)]
         for _, center, spread in self.linear_components(x_rows, z_rows):
-            parts.append(error_of_mean(self.exact, probability_moments(center, spread, self.link)[0]))
+            parts.append(self.exact.error_of_mean(probability_moments(center, spread, self.link)[0]))
         return np.concatenate(parts)
 
     def _predictors(

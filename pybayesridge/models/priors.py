@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,11 +22,12 @@ from pybayesridge.ridge.prior import BetaPrime
 if TYPE_CHECKING:
     from pybayesridge.binomial.link import Link
     from pybayesridge.ep.model import groups as of_groups
-    from pybayesridge.ep.model import hyperparameters
+    from pybayesridge.ep.model import hyper_prior, hyperparameters
     from pybayesridge.ep.model.hyperparameters import Given
     from pybayesridge.sites.prior import FlatIn
 else:
     of_groups = Late("pybayesridge.ep.model.groups")
+    hyper_prior = Late("pybayesridge.ep.model.hyper_prior")
     hyperparameters = Late("pybayesridge.ep.model.hyperparameters")
 
 
@@ -116,6 +118,21 @@ class SelectionModel(LinearModel):
     def groups_of(self, design: Design) -> IntArray | None:
         """The group of each penalised column that varies, (p,); None where each is on its own."""
         return of_groups.compress(self.groups.of_column[design.columns], np.ones(design.p, dtype=bool))
+
+    def with_prior_odds(self, factor: float, n_units: int) -> SelectionModel:
+        """The same model with prior odds of inclusion that are multiplied by a factor.
+
+        Where the prior inclusion probability of the columns (or groups, so many) is learned, these are the odds in
+        the middle of its prior, which `expected_size` determines.
+        """
+        out, given = copy.copy(self), self.prior_inclusion
+        if given is not None:
+            out.prior_inclusion = factor * given / (1 - given + factor * given)
+        else:
+            size = hyper_prior.median_size(self.expected_size, n_units)
+            odds = factor * size / (n_units - size)
+            out.expected_size = n_units * odds / (1 + odds)
+        return out
 
     def known(self, design: Design) -> Given:
         """Given hyperparameters in the units of the design: a response of norm 1 and columns divided by `scale`."""

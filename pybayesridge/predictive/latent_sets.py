@@ -26,7 +26,6 @@ from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.binomial.states import log_mean, log_mean_inverse
 from pybayesridge.predictive.latent_unseen import unseen_shares
 from pybayesridge.predictive.left_out import UNDETERMINED, LeftOut, NoDensityError, joined, mixed
-from pybayesridge.selection.monte_carlo import draws_of, error_of_influence, error_of_mean
 from pybayesridge.selection.problem import units_of
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States
@@ -95,7 +94,7 @@ def latent_sets_left_out(
     needed = needed_row(rows.c[:, 0], likelihood) if rows.c.shape[1] == 1 else None
     if needed is not None:
         raise NoDensityError(needed, UNDETERMINED)
-    draws = draws_of(exact)
+    draws = exact.draws
     for at, center, spread in posterior.linear_components(x_rows, z_rows):
         step = max(ELEMENTS // max(center.shape[0], 1), 1)
         for begin in range(0, center.shape[1], step):
@@ -129,7 +128,7 @@ def _by_states(
     left_out = -log_mean_inverse(center, spread, rows)
     found = mixed(weight, left_out, log_mean(center, spread, rows), copies=rows.copies)
     share = weight[:, None] * np.exp(found.log_density - left_out)
-    return replace(found, mcse=error_of_influence(posterior.exact, share - weight[:, None]))
+    return replace(found, mcse=posterior.exact.error_of_influence(share - weight[:, None]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +166,7 @@ def _put_in(
     log_density, efficiency, mcse = out.log_density.copy(), out.efficiency.copy(), out.mcse.copy()
     log_density[again] = [one.log_density for one in each]
     mcse[again] = [one.mcse for one in each]
-    efficiency[again] = np.minimum(np.array([one.draws for one in each]) / draws_of(posterior.exact), 1.0)
+    efficiency[again] = np.minimum(np.array([one.draws for one in each]) / posterior.exact.draws, 1.0)
     # What the kept states say of these rows alone no longer counts.
     alone = _by_states(posterior, center[:, done], spread[:, done], rows.likelihood.rows(again))
     assert alone.influence is not None
@@ -343,7 +342,7 @@ class RowLikelihoods:
         """The relative error of the same, and the effective draws."""
         relative = np.exp(self.log_average(values) - self.log_mean(values))
         share = 1.0 / float(self.exact.states.weight @ relative**2)
-        return float(error_of_mean(self.exact, relative)), share * draws_of(self.exact)
+        return float(self.exact.error_of_mean(relative)), share * self.exact.draws
 
 
 def bridge(before: RowLikelihoods, after: RowLikelihoods, part: float = 1.0) -> Again:
@@ -354,7 +353,7 @@ def bridge(before: RowLikelihoods, after: RowLikelihoods, part: float = 1.0) -> 
     without, s and s' being their shares of the draws. If the posteriors differ by a part of a copy of the row, this
     power of L takes its place.
     """
-    n_before, n_after = draws_of(before.exact), draws_of(after.exact)
+    n_before, n_after = before.exact.draws, after.exact.draws
     log_s, log_t = -np.log1p(n_after / n_before), -np.log1p(n_before / n_after)
     above, below = part * after.log_likelihood, part * before.log_likelihood
 

@@ -27,7 +27,6 @@ from pybayesridge.predictive.left_out import (
 from pybayesridge.predictive.ridge import on_user_scale
 from pybayesridge.predictive.unseen import with_unseen
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.monte_carlo import draws_of, error_of_influence
 from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.states import States
@@ -104,10 +103,10 @@ def _by_kept_states(posterior: ExactPosterior, problem: Problem, grid: Grid) -> 
         error = np.divide(some.y - fitted, slack, out=np.zeros_like(slack), where=slack > 0)
         given = checked_densities(states.weight, error, slack, rss, noise, first)
         found = mixed(states.weight, given.left_out, given.within, given.below, given.error)
-        few = exact.computation.sampled and draws_of(exact) * found.efficiency < FEW
+        few = exact.computation.sampled and exact.draws * found.efficiency < FEW
         more = with_unseen(sets, kept, some, found, given, few | np.zeros(some.y.size, dtype=bool), design.n)
         influence = more.rest - states.weight[:, None] * (1.0 - more.exact)
-        errors = np.stack([error_of_influence(exact, influence), evidence_se * more.exact, more.missing])
+        errors = np.stack([exact.error_of_influence(influence), evidence_se * more.exact, more.missing])
         added[:, first : first + some.y.size] = errors[1:]
         pieces.append(replace(more.found, influence=influence.sum(axis=1), mcse=np.sqrt((errors**2).sum(axis=0))))
     # The error of the evidence is the same in all rows.

@@ -19,12 +19,10 @@ from pybayesridge.results.variables import Variables
 
 if TYPE_CHECKING:
     from pybayesridge.results import monte_carlo as sampling
-    from pybayesridge.selection import monte_carlo as sampled_sets
     from pybayesridge.sites import average as of_means
     from pybayesridge.sites.average import AveragedRows, Law
 else:
     sampling = Late("pybayesridge.results.monte_carlo")
-    sampled_sets = Late("pybayesridge.selection.monte_carlo")
     of_means = Late("pybayesridge.sites.average")
 
 DRAWS = 4000
@@ -288,9 +286,7 @@ def of_averages(
         tables.append(_of_draws(np.concatenate(values)[None], alpha, family, with_zeros=sampled))
         if sampled:
             mixed_in = zip(posteriors, values, states, strict=True)
-            tables[-1]["mcse"] = mixed_error(
-                [sampled_sets.error_of_draws(part.exact, *of_part) for part, *of_part in mixed_in]
-            )
+            tables[-1]["mcse"] = mixed_error([part.exact.error_of_draws(*of_part) for part, *of_part in mixed_in])
     return pd.concat(tables, ignore_index=True)
 
 

@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.late import Late
 from pybayesridge.text import TABLE_ROWS, Number, columns, count, number, rounded
-
-if TYPE_CHECKING:
-    from pybayesridge.selection import hyperparameters as of_sets
-else:
-    of_sets = Late("pybayesridge.selection.hyperparameters")
 
 Format = Literal["text", "count", "number", "digits", "share", "evidence", "error", "size"]
 """How a value is written: a name, a whole number, four digits, all digits, three decimals, two decimals, two digits,
@@ -248,7 +242,7 @@ def _size_of(res: Any, _: int) -> Any:
 def _groups(res: Any, _: int) -> Any:
     if res.units.single:
         raise _absent("groups of columns")
-    return float(res.group_inclusion_prob.sum()) if res.exact_sets is None else of_sets.units_in(res.exact_sets, 0.05)
+    return float(res.group_inclusion_prob.sum()) if res.exact_sets is None else res.groups_included(0.05)
 
 
 def _tau(res: Any, i: int) -> float:

@@ -15,7 +15,6 @@ from pybayesridge.exceptions import (
     PrecisionWarning,
 )
 from pybayesridge.findings import Finding, note, warning
-from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
@@ -190,7 +189,7 @@ def _intervals_of_bands(res: Any, intervals: str, variance: str) -> Finding:
     prior = ""
     if res.method_entry.uses_prior:
         share = f"the share of {variance} that all bands explain"
-        prior = f" {_prior_in_words(res.model.prior_of_tau2, share)}"
+        prior = f" {_prior_in_words(res, share)}"
         prior += " The bands' shares of it are Dirichlet(1/2, ..., 1/2)."
         if res.bands.sets:
             prior += " Correlations of effects have the LKJ prior with eta = 1."
@@ -238,7 +237,7 @@ def intervals_of_ridge(res: RidgeEstimates) -> Finding:
     """Finding on the uncertainty that the intervals of a ridge account for."""
     entry = res.method_entry
     what = entry.intervals_known_noise if res.noise.known else entry.intervals
-    prior = f" {_prior_in_words(res.model.prior_of_tau2)}" if entry.uses_prior else ""
+    prior = f" {_prior_in_words(res)}" if entry.uses_prior else ""
     return note("intervals", f"{what} {_scale(res)}{prior}")
 
 
@@ -247,10 +246,13 @@ def _scale(res: LinearEstimates) -> str:
     return f"The prior is on the scale of {scale}."
 
 
-def _prior_in_words(prior: BetaPrime, share: str = "the share of variance explained") -> str:
-    if prior == NAMED["r2"]:
+def _prior_in_words(
+    res: RidgeEstimates | BandEstimates | GeneralizedEstimates, share: str = "the share of variance explained"
+) -> str:
+    prior = res.model.prior_of_tau2
+    if prior.name == "r2":
         return f"A priori {share} is Beta(1/2, 1/2)."
-    if prior == NAMED["half-cauchy"]:
+    if prior.name == "half-cauchy":
         return "A priori tau is half-Cauchy."
     scaled = "tau2" if prior.scale == 1 else f"tau2 / {number(prior.scale or 1.0)}"
     return f"A priori {scaled} is beta-prime({number(prior.a)}, {number(prior.b)})."
@@ -279,7 +281,7 @@ def intervals_of_generalized(res: GeneralizedEstimates) -> Finding:
     prior = ""
     if entry.uses_prior:
         share = "the share of the latent variance explained"
-        prior = f" {_prior_in_words(res.model.prior_of_tau2, share)}"
+        prior = f" {_prior_in_words(res, share)}"
     sentences = [entry.intervals_by(res.solver), f"{_scale(res)}{prior}"]
     return note("intervals", " ".join([*sentences, *res.model.distribution.on_shape()]))
 

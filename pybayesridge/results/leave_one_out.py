@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
 from pybayesridge.exceptions import PrecisionWarning
-from pybayesridge.late import Late
 from pybayesridge.predictive.groups import SPLIT_ROWS, LargeGroupError
 from pybayesridge.predictive.left_out import LeftOut, NoDensityError, pooled
 from pybayesridge.results.arguments import check_responses, target_position
 from pybayesridge.results.grouping import groups_of_rows
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.text import listed, number
-
-if TYPE_CHECKING:
-    from pybayesridge.selection import monte_carlo
-else:
-    monte_carlo = Late("pybayesridge.selection.monte_carlo")
 
 FEWEST_DRAWS = 100.0
 """The score of a row with fewer effective draws is in doubt."""
@@ -346,7 +340,7 @@ def _effective_draws(res: Any, found: LeftOut) -> FloatArray | None:
 def _draws(res: Any) -> list[float]:
     """Effective draws of each of the parts that are sums over sets of columns: infinite if over all."""
     sets = [part.exact_sets for part in res.parts]
-    return [monte_carlo.draws_of(exact) for exact in sets if exact is not None]
+    return [exact.draws for exact in sets if exact is not None]
 
 
 def _monte_carlo_error(res: Any, found: LeftOut) -> float:
@@ -356,4 +350,4 @@ def _monte_carlo_error(res: Any, found: LeftOut) -> float:
         return 0.0
     if found.influence is None:
         return float("nan")
-    return float(np.hypot(monte_carlo.error_of_influence(res.posterior.exact, found.influence), found.beyond))
+    return float(np.hypot(res.posterior.exact.error_of_influence(found.influence), found.beyond))

@@ -13,7 +13,6 @@ from pybayesridge._types import FloatArray
 from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.findings import Finding, note
 from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.selection.monte_carlo import n_walkers
 from pybayesridge.selection.result import Exact
 from pybayesridge.text import number
 
@@ -94,7 +93,7 @@ def _rows(
     with np.errstate(divide="ignore", invalid="ignore"):
         effective = np.where(np.isnan(variance) | np.isnan(mcse), np.nan, variance / mcse**2)
         effective = np.where((mcse == 0) & ~np.isnan(variance), np.inf, effective)
-        agreement = np.sqrt(1.0 + n_walkers(exact) / effective)
+        agreement = np.sqrt(1.0 + exact.n_walkers / effective)
     values = (quantity, names, estimate, mcse, effective, agreement)
     return pd.DataFrame(dict(zip(COLUMNS, values, strict=True)))
 

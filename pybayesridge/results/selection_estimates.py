@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import FloatArray, RandomLike
+from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.checks import positive, positive_int
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results import monte_carlo
@@ -17,11 +17,9 @@ from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.estimates import SUMMARY, LinearEstimates, summary_of_draws
 from pybayesridge.results.labelled import per_coefficient
 from pybayesridge.selection.check import Check
-from pybayesridge.selection.credible import CredibleSet, pair_inclusion, select_by_fdr
 from pybayesridge.selection.doubt import Doubt
-from pybayesridge.selection.hyperparameters import Interval, discrete_quantiles, units_in
 from pybayesridge.selection.problem import Units, units_of
-from pybayesridge.selection.result import Exact
+from pybayesridge.selection.result import CredibleSet, Exact
 from pybayesridge.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -30,6 +28,9 @@ if TYPE_CHECKING:
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
+
+ROUNDING = 1e-12
+"""Error of a sum of probabilities that does not move a quantile to the next number."""
 
 
 class SelectionEstimates(LinearEstimates):
@@ -164,13 +165,16 @@ class SelectionEstimates(LinearEstimates):
         found = self.posterior.hyperparameters(check_alpha(alpha)) | self._sizes(alpha)
         return pd.DataFrame.from_dict(found, orient="index", columns=["mean", "lower", "upper"])
 
-    def _sizes(self, alpha: float) -> dict[str, Interval]:
+    def _sizes(self, alpha: float) -> dict[str, tuple[float, float, float]]:
         """Mean and interval of the number of included columns, and of included groups where these differ."""
-        low, high = self.size_interval(alpha)
-        out: dict[str, Interval] = {"size": (self.expected_size, float(low), float(high))}
-        if self.exact_sets is not None and not self.units.single:
-            out["groups_included"] = units_in(self.exact_sets, alpha)
-        return out
+        out = {"size": (self.expected_size, *map(float, self.size_interval(alpha)))}
+        return out if self.units.single else out | {"groups_included": self.groups_included(alpha)}
+
+    def groups_included(self, alpha: float) -> tuple[float, float, float]:
+        """Mean and equal-tailed interval of the number of groups in, columns in none being groups. Internal."""
+        exact = self._exactly("the number of groups")
+        low, high = _interval(exact.size_prob, alpha)
+        return exact.expected_size, float(low), float(high)
 
     @property
     def expected_size(self) -> float:
@@ -212,9 +216,7 @@ class SelectionEstimates(LinearEstimates):
         -------
         lower, upper : int
         """
-        prob, alpha = self.size_distribution().to_numpy(), check_alpha(alpha)
-        low, high = discrete_quantiles(prob, np.arange(float(prob.size)), np.array([alpha / 2, 1 - alpha / 2]))
-        return int(low), int(high)
+        return _interval(self.size_distribution().to_numpy(), check_alpha(alpha))
 
     @cached_property
     def default_sets(self) -> tuple[CredibleSet, ...]:
@@ -285,15 +287,14 @@ class SelectionEstimates(LinearEstimates):
         groups = self.model.groups_of(self.posterior.design)
         groups = np.arange(prob.size) if groups is None else groups
         _, first, of_column = np.unique(groups, return_index=True, return_inverse=True)
-        chosen = select_by_fdr(prob[first], fdr)
-        share = np.cumsum(1.0 - prob[first][chosen.units]) / np.arange(1, chosen.units.size + 1)
+        chosen, share = most_probable(prob[first], fdr)
         of_column = of_column.reshape(-1)
         names = np.array(self.penalized_names, dtype=object)
-        at = [np.flatnonzero(of_column == unit) for unit in chosen.units]
+        at = [np.flatnonzero(of_column == unit) for unit in chosen]
         sizes = [columns.size for columns in at]
         return pd.DataFrame(
             {
-                "inclusion_prob": np.repeat(prob[first][chosen.units], sizes),
+                "inclusion_prob": np.repeat(prob[first][chosen], sizes),
                 "false_share": np.repeat(share, sizes),
             },
             index=pd.Index([name for columns in at for name in names[columns]], dtype=object),
@@ -318,7 +319,7 @@ class SelectionEstimates(LinearEstimates):
                 raise ValueError(f"{name!r} is not a column subject to selection{did_you_mean(str(name), names)}")
         units = self.units
         every, position = np.unique(units.of_column[[at[name] for name in columns]], return_inverse=True)
-        both = pair_inclusion(units, exact.states, every)[np.ix_(position.reshape(-1), position.reshape(-1))]
+        both = exact.states.pair_inclusion(units, every)[np.ix_(position.reshape(-1), position.reshape(-1))]
         return pd.DataFrame(both, index=list(columns), columns=list(columns))
 
     def models(self, k: int = 10) -> pd.DataFrame:
@@ -491,3 +492,27 @@ class SelectionEstimates(LinearEstimates):
             raise ValueError(NO_ROW_SPACE.format(what=what))
         share = self.exact_posterior.explained_share(np.random.default_rng(rng))
         return pd.Series(summary_of_draws(share, alpha), index=SUMMARY, name="explained_variance")
+
+
+def most_probable(prob: FloatArray, fdr: float) -> tuple[IntArray, FloatArray]:
+    """The largest set of the most probable units of which an expected share of at most `fdr` is not in.
+
+    Returns
+    -------
+    units : (m,) int array
+        The most probable first.
+    share : (m,) array
+        Expected share not in of each and those before it.
+    """
+    order = np.argsort(-prob, kind="stable")
+    share = np.cumsum(1.0 - prob[order]) / np.arange(1, order.size + 1)
+    # The share rises with every unit, up to rounding.
+    count = int(np.searchsorted(np.maximum.accumulate(share), fdr, side="right"))
+    return order[:count], share[:count]
+
+
+def _interval(prob: FloatArray, alpha: float) -> tuple[int, int]:
+    """Ends of the equal-tailed interval of a number from 0 on with some probabilities."""
+    at = np.searchsorted(np.cumsum(prob), np.array([alpha / 2, 1 - alpha / 2]) - ROUNDING)
+    low, high = np.minimum(at, prob.size - 1).tolist()
+    return low, high

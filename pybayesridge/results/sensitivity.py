@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,20 +12,15 @@ import pandas as pd
 
 from pybayesridge._types import FloatArray
 from pybayesridge.exceptions import ConvergenceWarning
-from pybayesridge.late import Late
 from pybayesridge.posterior.laws import Ask, total_moments
 from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.ridge.prior import BetaPrime
 
 if TYPE_CHECKING:
-    from pybayesridge.ep.model import hyper_prior
     from pybayesridge.results.band_estimates import BandEstimates
     from pybayesridge.results.estimates import LinearEstimates
     from pybayesridge.results.generalized_estimates import GeneralizedEstimates
     from pybayesridge.results.ridge_estimates import RidgeEstimates
     from pybayesridge.results.selection_estimates import SelectionEstimates
-else:
-    hyper_prior = Late("pybayesridge.ep.model.hyper_prior")
 
 FACTORS = {"half": 0.5, "double": 2.0}
 """Suffixes of the columns, and the factors that they stand for."""
@@ -120,18 +114,13 @@ def _answers(res: LinearEstimates) -> Answers:
     return out if found is None else out | {"inclusion": found.reshape(k, -1)}
 
 
-def _power(prior: BetaPrime, factor: float) -> BetaPrime:
-    """The prior whose density of log tau2 is a power of that of `prior`."""
-    return replace(prior, a=factor * prior.a, b=factor * prior.b)
-
-
 def _ridge(res: RidgeEstimates, factor: float) -> Answers:
     if not res.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="another fit"))
     entry, lam, design = res.method_entry, None, res.posterior.design
     if not entry.uses_prior:
         entry, lam = res.model.methods["fixed"], np.atleast_1d(res.arrays.lambda_) * factor
-    prior = _power(res.model.prior_of_tau2, factor)
+    prior = res.model.prior_of_tau2.to_power(factor)
     fit = res.penalty.fitted_under(prior, entry, tol=res.tol, maxiter=res.maxiter, lam=lam)
     if not fit.converged.all():
         warnings.warn(f"the fit with {factor:g} times the prior has not converged", ConvergenceWarning, stacklevel=5)
@@ -148,7 +137,7 @@ def _bands(res: BandEstimates, factor: float) -> Answers:
             raise ValueError(f"method={res.method!r} uses no prior: use method='exact'")
         log_variance = res.variance_grid(0).log_t[0]
         return _answers(model.fit("fixed", lam=factor * np.exp(-log_variance)))
-    model.prior_of_tau2 = _power(res.model.prior_of_tau2, factor)
+    model.prior_of_tau2 = res.model.prior_of_tau2.to_power(factor)
     own: dict[str, Any] = {"parameterization": res.parameterization}
     if res.method_entry.integrates:
         own = {"tol": res.tol}
@@ -157,7 +146,7 @@ def _bands(res: BandEstimates, factor: float) -> Answers:
 
 def _generalized_ridge(res: GeneralizedEstimates, factor: float) -> Answers:
     model: Any = copy.copy(res.model)
-    model.prior_of_tau2 = _power(res.model.prior_of_tau2, factor)
+    model.prior_of_tau2 = res.model.prior_of_tau2.to_power(factor)
     options: dict[str, Any] = {"tol": res.tol, "maxiter": res.maxiter}
     entry = res.method_entry
     if entry.integrates:
@@ -176,20 +165,14 @@ def _generalized_bands(res: Any, factor: float) -> Answers:
             raise ValueError(f"method={res.method!r} uses no prior: use method='ep'")
         log_variance = res.variance_grid(0).log_t[0]
         return _answers(model.fit("fixed", lam=factor * np.exp(-log_variance), solver=res.solver, **options))
-    model.prior_of_tau2 = _power(res.model.prior_of_tau2, factor)
+    model.prior_of_tau2 = res.model.prior_of_tau2.to_power(factor)
     return _answers(model.fit(res.method, tol=res.tol, **options))
 
 
 def _selection(res: SelectionEstimates, factor: float) -> Answers:
-    model: Any = copy.copy(res.model)
-    given = res.model.prior_inclusion
-    if given is not None:
-        model.prior_inclusion = factor * given / (1 - given + factor * given)
-    elif "prior_inclusion" in res.learned:
-        units = res.units.n
-        size = hyper_prior.median_size(model.expected_size, units)
-        odds = factor * size / (units - size)
-        model.expected_size = units * odds / (1 + odds)
+    model: Any = res.model
+    if model.prior_inclusion is not None or "prior_inclusion" in res.learned:
+        model = model.with_prior_odds(factor, res.units.n)
     if res.fit_options is None:
         raise ValueError("the file of this fit is of an earlier version, which did not keep the options: fit again")
     return _answers(model.fit(res.method, **res.fit_options))

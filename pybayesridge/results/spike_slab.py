@@ -12,7 +12,6 @@ from scipy.special import logit
 
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive_int
-from pybayesridge.ep.model.hyper_prior import log_density
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
 from pybayesridge.predictive.left_out import LeftOut
@@ -261,7 +260,7 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
         given = np.full((noise.size, 1), self.slab_var)
         log_v = np.log(others.get("slab_var", given)) + unit
         t = logit(others["prior_inclusion"]) if "prior_inclusion" in others else None
-        return {"hyperparameters": log_density(prior, t, log_v, np.log(noise)[:, None])}
+        return {"hyperparameters": prior.log_density(t, log_v, np.log(noise)[:, None])}
 
     def to_arviz(
         self,

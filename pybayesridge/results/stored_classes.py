@@ -97,7 +97,6 @@ STORED = (
     "ridge.quadrature.Quadrature",
     "ridge.spectrum.Spectrum",
     "selection.check.Check",
-    "selection.credible.CredibleSet",
     "selection.doubt.Doubt",
     "selection.estimates.Errors",
     "selection.grid.Grid",
@@ -105,6 +104,7 @@ STORED = (
     "selection.marginals.HyperTable",
     "selection.methods.ExactSelection",
     "selection.posterior.ExactPosterior",
+    "selection.result.CredibleSet",
     "selection.result.Exact",
     "selection.result.Model",
     "selection.states.States",
@@ -153,6 +153,7 @@ MOVED: dict[str, str] = {
     "models.binary_selection.BinarySpikeSlab": "models.spike_slab.SpikeSlab",
     "results.binary.BinaryRidgeResults": "results.generalized_ridge.GeneralizedRidgeResults",
     "results.binary_selection.BinarySpikeSlabResults": "results.generalized_spike_slab.GeneralizedSpikeSlabResults",
+    "selection.credible.CredibleSet": "selection.result.CredibleSet",
 }
 """Names in files of earlier versions, and where the classes are now."""
 

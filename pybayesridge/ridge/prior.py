@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import betaln
@@ -28,6 +28,15 @@ class BetaPrime:
     a: float = 0.5
     b: float = 0.5
     scale: float | None = 1.0
+
+    @property
+    def name(self) -> str | None:
+        """The name of the prior, if it has one."""
+        return next((name for name, prior in NAMED.items() if prior == self), None)
+
+    def to_power(self, power: float) -> BetaPrime:
+        """The prior whose density of log tau2 is a power of this one's."""
+        return replace(self, a=power * self.a, b=power * self.b)
 
 
 NAMED = {"r2": BetaPrime(scale=None), "half-cauchy": BetaPrime()}

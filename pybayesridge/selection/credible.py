@@ -1,15 +1,12 @@
-"""Which columns: credible sets, selection by false discovery rate, pairs, all by the kept states."""
+"""Credible sets: correlated columns of which at least one is in, by the kept states."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.selection.problem import Problem, Units
-from pybayesridge.selection.result import Exact
-from pybayesridge.selection.states import States
+from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.result import CredibleSet, Exact
 
 LEAST_PROBABILITY = 1e-4
 """Units that are in less often are in no credible set."""
@@ -19,76 +16,6 @@ MOST_IN_PLAY = 2000
 
 ROUNDING = 1e-12
 """Error of a sum of weights: it decides neither on the coverage nor between units that add the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class CredibleSet:
-    """Units of which at least one is in with a given probability.
-
-    Attributes
-    ----------
-    units : (m,) int array
-        The most probable first.
-    probability : float
-        That at least one of them is in.
-    purity : float
-        The least absolute correlation of two of their columns; 1 for one column.
-    expected : float
-        Expected number of them that are in.
-    """
-
-    units: IntArray
-    probability: float
-    purity: float
-    expected: float
-
-
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """Units chosen by their inclusion probabilities.
-
-    Attributes
-    ----------
-    units : (m,) int array
-        The most probable first.
-    false_share : float
-        Expected share of units among them that are not in; 0 for none.
-    """
-
-    units: IntArray
-    false_share: float
-
-
-def select_by_fdr(unit_prob: FloatArray, fdr: float) -> Selected:
-    """The largest set of the most probable units of which an expected share of at most `fdr` is not in."""
-    order = np.argsort(-unit_prob, kind="stable")
-    share = np.cumsum(1.0 - unit_prob[order]) / np.arange(1, order.size + 1)
-    # The share rises with every unit, up to rounding.
-    count = int(np.searchsorted(np.maximum.accumulate(share), fdr, side="right"))
-    return Selected(order[:count].astype(np.intp), float(share[count - 1]) if count else 0.0)
-
-
-def units_of_states(units: Units, states: States) -> tuple[IntArray, IntArray]:
-    """State and unit of each unit that is in, of all states."""
-    pairs = np.unique(np.column_stack([states.of_state, units.of_column[states.columns]]), axis=0)
-    return pairs[:, 0].astype(np.intp), pairs[:, 1].astype(np.intp)
-
-
-def membership(units: Units, states: States, which: IntArray) -> FloatArray:
-    """1 where a unit of `which` (a,) is in a state, (S, a)."""
-    position = np.full(units.n, -1, dtype=np.intp)
-    position[which] = np.arange(which.size)
-    state, unit = units_of_states(units, states)
-    at = position[unit]
-    out = np.zeros((states.n, which.size))
-    out[state[at >= 0], at[at >= 0]] = 1.0
-    return out
-
-
-def pair_inclusion(units: Units, states: States, which: IntArray) -> FloatArray:
-    """Posterior probabilities that two units are in together, (a, a); on the diagonal those of each alone."""
-    inside = membership(units, states, which)
-    return np.minimum((inside * states.weight[:, None]).T @ inside, 1.0)
 
 
 def credible_sets(
@@ -121,7 +48,7 @@ def credible_sets(
     if odds is not None:
         play = play[odds[play] < np.inf]
     play = play[np.isin(play, problem.units.of_column[exact.states.columns])]
-    inside = membership(problem.units, exact.states, play) > 0
+    inside = exact.states.membership(problem.units, play) > 0
     coverage -= ROUNDING
     weight = exact.states.weight
     taken = np.zeros(play.size, dtype=bool)

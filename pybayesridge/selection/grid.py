@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, log_expit, logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.ep.model.hyper_prior import HyperPrior, bell, eta, hyper_prior, scale_of
+from pybayesridge.ep.model.hyper_prior import HyperPrior, bell, hyper_prior
 from pybayesridge.selection.problem import Problem
 
 NODES_G = 8
@@ -165,7 +165,7 @@ class Grid:
         t = low[:, None] + (high - low)[:, None] * unit
         with np.errstate(divide="ignore"):
             log_w = np.log(weight) + np.log(high - low)[:, None]
-        share = eta(self.prior, log_expit(t), log_g[:, None])
+        share = self.prior.eta(log_expit(t), log_g[:, None])
         return t, log_w + bell(t - self.prior.center) + self._log_of_eta(share)
 
     def t_total(self) -> FloatArray:
@@ -187,7 +187,7 @@ class Grid:
         t = (breaks[:, :-1, None] + half * (unit + 1.0)).reshape(log_g.size, -1)
         with np.errstate(divide="ignore"):
             log_w = np.log((half * weight).reshape(t.shape))
-        share = eta(self.prior, log_expit(t), log_g[:, None])
+        share = self.prior.eta(log_expit(t), log_g[:, None])
         return t, log_w + bell(t - self.prior.center) + self._log_of_eta(share)
 
     def _t_peak(
@@ -199,7 +199,7 @@ class Grid:
         for _ in range(BISECTIONS):
             t = 0.5 * (left + right)
             p = expit(t)
-            share = expit(eta(self.prior, log_expit(t), log_g))
+            share = expit(self.prior.eta(log_expit(t), log_g))
             of_eta = -flat * share + (1.0 - 2.0 * share if self.bounded else 0.0)
             slope = m - n * p + 1.0 - 2.0 * expit(t - center) + (1.0 - p) * of_eta
             left, right = np.where(slope > 0, t, left), np.where(slope > 0, right, t)
@@ -210,8 +210,8 @@ class Grid:
     def log_share(self, log_g: FloatArray) -> FloatArray:
         """Log prior density of log g where p does not matter to it: the p_j are given, or v is."""
         given = self.unit_odds is not None
-        out = bell(scale_of(self.prior, None if given else self.prior.center, log_g))
-        return out + self._log_of_flat(eta(self.prior, np.zeros(1), log_g)) if given else out
+        out = bell(self.prior.scale_at(None if given else self.prior.center, log_g))
+        return out + self._log_of_flat(self.prior.eta(np.zeros(1), log_g)) if given else out
 
     def _log_of_eta(self, share: FloatArray) -> FloatArray:
         """The factors of the density of t that depend on eta at t."""
@@ -325,7 +325,7 @@ def grid_of(problem: Problem, given: Given, *, panel: float = 1.0) -> Grid:
         log_g, log_weight = np.array([np.log(given.slab_var) - np.log(given.noise_var)]), np.zeros(1)
     else:
         if given.slab_var is not None:
-            even = -float(scale_of(prior, prior.center if p is None else None, np.zeros(())))
+            even = -float(prior.scale_at(prior.center if p is None else None, np.zeros(())))
             breaks = _noise_panels(problem, given.slab_var, even, panel)
         else:
             log_p = np.zeros(1) if p is not None else log_expit(_steps_of_t(prior))

@@ -11,7 +11,6 @@ from scipy.special import expit, gammaincc
 from pybayesridge._types import FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.selection.moments import prior_share
-from pybayesridge.selection.monte_carlo import error_of_mean
 from pybayesridge.selection.result import Exact
 
 ROUNDING = 1e-12
@@ -102,19 +101,13 @@ def errors(posterior: Sets) -> dict[str, tuple[float, float]]:
     for name, (averaged, each, spread) in found.items():
         mean = states.weight @ averaged
         with np.errstate(invalid="ignore"):
-            se = float(error_of_mean(exact, averaged))
+            se = float(exact.error_of_mean(averaged))
             variance = float(states.weight @ ((each - mean) ** 2 + spread * each**2))
         if name in DRAWN and not exact.computation.sampled:
             # One t is drawn for each state, however much it weighs.
             se = max(se, float(np.sqrt(np.sum((states.weight * (averaged - mean)) ** 2))))
         out[name] = (se, variance)
     return out
-
-
-def units_in(exact: Exact, alpha: float) -> Interval:
-    """Mean and equal-tailed interval of the number of groups in, columns that are in none being groups."""
-    tails, sizes = np.array([alpha / 2, 1 - alpha / 2]), np.arange(exact.size_prob.size, dtype=np.float64)
-    return _row(exact.expected_size, discrete_quantiles(exact.size_prob, sizes, tails))
 
 
 def _row(mean: float, ends: FloatArray) -> Interval:

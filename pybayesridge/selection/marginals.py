@@ -15,11 +15,10 @@ from pybayesridge.posterior.coefficients import Alone, MarginalsAlone
 from pybayesridge.posterior.laws import Joint
 from pybayesridge.posterior.quantiles import within_slab
 from pybayesridge.quantile_tables import MonotoneTable, check_tails
-from pybayesridge.selection.credible import CredibleSet
 from pybayesridge.selection.hyperparameters import Interval, Sets, shares, variances
 from pybayesridge.selection.methods import ExactSelection
 from pybayesridge.selection.moments import slabs_of
-from pybayesridge.selection.result import Exact
+from pybayesridge.selection.result import CredibleSet, Exact
 
 POINTS = 241
 """Points of a table of coefficients: their quantile functions can be steep between two modes."""

@@ -19,15 +19,14 @@ from pybayesridge.posterior.laws import Answer, Ask, Joint
 from pybayesridge.posterior.quantiles import Common, upper_tail
 from pybayesridge.ridge.explained import number_of_draws
 from pybayesridge.selection.components import components
-from pybayesridge.selection.credible import CredibleSet, credible_sets
+from pybayesridge.selection.credible import credible_sets
 from pybayesridge.selection.hyperparameters import Interval, hyperparameters
 from pybayesridge.selection.hyperparameters import errors as errors_of_hyperparameters
 from pybayesridge.selection.marginals import ExactMarginals
 from pybayesridge.selection.methods import ExactSelection, problem_of_data
 from pybayesridge.selection.moments import covariance, draw, draw_chain, quantiles
-from pybayesridge.selection.monte_carlo import error_of_influence, error_of_mean
 from pybayesridge.selection.problem import Problem, units_of
-from pybayesridge.selection.result import Exact
+from pybayesridge.selection.result import CredibleSet, Exact
 from pybayesridge.selection.states import States
 
 BLOCK = 4_000_000
@@ -122,9 +121,9 @@ class ExactPosterior:
         for _, _, center, spread in self._predictors(np.zeros((k, p)), np.eye(k)):
             square = noise[:, None] * spread + (center - weight @ center) ** 2
             sd = np.sqrt(weight @ square)
-            of_variance = error_of_mean(exact, square)
+            of_variance = exact.error_of_mean(square)
             of_sd = np.divide(of_variance, 2.0 * sd, out=np.zeros_like(sd), where=sd > 0)
-            parts.append(np.stack([error_of_mean(exact, center), of_sd]) * self.design.y_norm[0])
+            parts.append(np.stack([exact.error_of_mean(center), of_sd]) * self.design.y_norm[0])
         mean, sd = np.concatenate([*parts, own], axis=1)
         return mean, sd
 
@@ -202,7 +201,7 @@ class ExactPosterior:
             each = weight @ center
             sd.append(np.sqrt(weight @ (noise[:, None] * spread + (center - each) ** 2)))
             mean.append(rows @ self.exact.mean)
-            error.append(error_of_mean(self.exact, center) if self.is_sampled else np.zeros(each.size))
+            error.append(self.exact.error_of_mean(center) if self.is_sampled else np.zeros(each.size))
         unit, of_z = self.design.y_norm[0], (z_rows @ self.design.y_on_z)[:, 0]
         return of_z + _joined(mean) * unit, _joined(sd) * unit, _joined(error) * unit
 
@@ -270,7 +269,7 @@ class ExactPosterior:
         bound, all_at = (at - (z_rows @ self.design.y_on_z)[:, 0]) / self.design.y_norm[0], np.ones(states.n, bool)
         for _, place, center, spread in self._predictors(x_rows, z_rows):
             all_at &= _tails(states, center, np.sqrt(spread), bound[place])[1].all(axis=1)
-        error = float(error_of_mean(self.exact, all_at.astype(np.float64))) if self.is_sampled else None
+        error = float(self.exact.error_of_mean(all_at.astype(np.float64))) if self.is_sampled else None
         return float(states.weight[all_at].sum()), error
 
     def _predictors(
@@ -358,7 +357,7 @@ class ExactPosterior:
         if not self.is_sampled:
             return mean, float(np.sqrt(variance / share.size)), variance
         influence = np.asarray(np.bincount(state, (share - mean) / share.size, exact.states.n), dtype=np.float64)
-        return mean, float(error_of_influence(exact, influence)), variance
+        return mean, float(exact.error_of_influence(influence)), variance
 
     def _explained(self, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
         """Draws of that share, and the kept state of each."""

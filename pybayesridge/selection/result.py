@@ -1,13 +1,21 @@
-"""The exact answer, by enumeration or Monte Carlo."""
+"""The exact answer, by enumeration or Monte Carlo, and the Monte Carlo errors of averages over its states."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.estimates import Errors
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.states import States
+
+WHOLE = 1e-6
+"""Weights that are this close to multiples of the smallest are counts of draws."""
+
+FEWEST = 10
+"""Fewer states than this are never a choice of many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,28 @@ class Model:
 
     units: IntArray
     probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class CredibleSet:
+    """Units of which at least one is in with a given probability.
+
+    Attributes
+    ----------
+    units : (m,) int array
+        The most probable first.
+    probability : float
+        That at least one of them is in.
+    purity : float
+        The least absolute correlation of two of their columns; 1 for one column.
+    expected : float
+        Expected number of them that are in.
+    """
+
+    units: IntArray
+    probability: float
+    purity: float
+    expected: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +168,62 @@ class Exact:
     def expected_size(self) -> float:
         """Posterior mean of the number of units in."""
         return float(self.unit_prob.sum())
+
+    @property
+    def draws(self) -> float:
+        """Effective number of independent draws that the kept states stand for; inf where they are a whole sum."""
+        weight = self.states.weight
+        if self.computation.sampled:
+            return min(self.effective, float(1.0 / (weight**2).sum()))
+        # Of a sum with too many terms states are resampled, with weights that are counts.
+        share = weight / weight.min()
+        counts = weight.size > FEWEST and np.allclose(share, np.round(share), rtol=0, atol=WHOLE)
+        return float(share.sum()) if counts else np.inf
+
+    @property
+    def walkers(self) -> IntArray:
+        """The walker of each kept state, or in fits of earlier versions its chain, numbered from 0."""
+        states = self.states
+        found: IntArray = np.unique(states.chain if states.walker is None else states.walker, return_inverse=True)[1]
+        return found.reshape(-1)
+
+    @property
+    def n_walkers(self) -> int:
+        """How many walkers the kept states come from."""
+        return int(self.walkers.max(initial=0)) + 1
+
+    def error_of_influence(self, influence: FloatArray) -> FloatArray:
+        """Standard error of a function of the states' weights, from its derivative times these weights, (S, ...).
+
+        The derivatives sum to zero over the states. The error is that of the differences between walkers that started
+        apart: infinite where all states come from one walker, 0 where the states are a whole sum.
+        """
+        if self.computation.sampled:
+            return self._between(self.walkers, influence)
+        draws = self.draws
+        if np.isinf(draws):
+            return np.zeros(influence.shape[1:])
+        each = influence.reshape(influence.shape[0], -1)
+        square = ((each**2) / self.states.weight[:, None]).sum(axis=0) / draws
+        return np.sqrt(square).reshape(influence.shape[1:])
+
+    def error_of_draws(self, values: FloatArray, state: IntArray) -> FloatArray:
+        """Standard error of the average of `values` (N, ...), independent draws given the kept states `state` (N,).
+
+        That of the drawing is a part of it.
+        """
+        return self._between(self.walkers[state], (values - values.mean(axis=0)) / values.shape[0])
+
+    def error_of_mean(self, values: FloatArray) -> FloatArray:
+        """Standard error of the average of `values` (S, ...) over the states."""
+        weight = self.states.weight.reshape(-1, *(1,) * (values.ndim - 1))
+        return self.error_of_influence(weight * (values - (weight * values).sum(axis=0)))
+
+    def _between(self, walker: IntArray, influence: FloatArray) -> FloatArray:
+        """Standard error from what each walker adds, by the `walker` of each state or draw; infinite for one."""
+        n = self.n_walkers
+        if n < 2:
+            return np.full(influence.shape[1:], np.inf)
+        of_walker = (np.arange(n)[:, None] == walker).astype(np.float64) @ influence.reshape(influence.shape[0], -1)
+        square = n / (n - 1) * (of_walker**2).sum(axis=0)
+        return self.inflation * np.sqrt(square).reshape(influence.shape[1:])

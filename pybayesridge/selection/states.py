@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.collapsed import SetSpectrum, inverse_root, left_over, log_joint_of_each, spectra
 from pybayesridge.selection.grid import Grid, quantiles_of_t
-from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.problem import Problem, Units
 
 MAX_STATES = 4000
 """States that are kept."""
@@ -89,6 +89,20 @@ class States:
     def set_of(self, i: int) -> IntArray:
         """Columns of state i."""
         return self.columns[self.start[i] : self.start[i + 1]]
+
+    def membership(self, units: Units, which: IntArray) -> FloatArray:
+        """1 where a unit of `which` (a,) is in a state, (S, a)."""
+        position = np.full(units.n, -1, dtype=np.intp)
+        position[which] = np.arange(which.size)
+        at = position[units.of_column[self.columns]]
+        out = np.zeros((self.n, which.size))
+        out[self.of_state[at >= 0], at[at >= 0]] = 1.0
+        return out
+
+    def pair_inclusion(self, units: Units, which: IntArray) -> FloatArray:
+        """Posterior probabilities that two units are in together, (a, a); on the diagonal those of each alone."""
+        inside = self.membership(units, which)
+        return np.minimum((inside * self.weight[:, None]).T @ inside, 1.0)
 
     def sets_alone(self) -> States:
         """The distinct sets with their weights, the most probable first, and nothing else."""

@@ -9,7 +9,7 @@ from scipy.special import comb, expit, log_expit, logit, logsumexp
 from scipy.stats import binom
 
 from pybayesridge.ep.learning.objective import build_objective
-from pybayesridge.ep.model.hyper_prior import hyper_prior, log_density, log_density_gradient, median_size
+from pybayesridge.ep.model.hyper_prior import hyper_prior, median_size
 from pybayesridge.ep.model.hyperparameters import Given as EPGiven
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.selection.grid import Given, composite, grid_of, quantiles_of_t
@@ -36,19 +36,19 @@ def prior(request):
 
 @pytest.mark.parametrize("point", [(-1.0, 0.3, -0.4), (2.0, -2.0, 0.1), (-4.0, 3.0, 1.0)])
 def test_gradients_are_those_of_the_density(prior, point):
-    found = log_density_gradient(prior, *point)
+    found = prior.log_density_gradient(*point)
     for i in range(3):
         up, down = list(point), list(point)
         up[i] += STEP
         down[i] -= STEP
-        slope = (log_density(prior, *up) - log_density(prior, *down)) / (2 * STEP)
+        slope = (prior.log_density(*up) - prior.log_density(*down)) / (2 * STEP)
         assert np.isclose(found[i], slope, rtol=0, atol=GRADIENT)
 
 
 def test_gradients_with_given_probabilities(prior):
-    found = log_density_gradient(prior, None, 0.4, 1.1)
-    of_v = (log_density(prior, None, 0.4 + STEP, 1.1) - log_density(prior, None, 0.4 - STEP, 1.1)) / (2 * STEP)
-    of_s2 = (log_density(prior, None, 0.4, 1.1 + STEP) - log_density(prior, None, 0.4, 1.1 - STEP)) / (2 * STEP)
+    found = prior.log_density_gradient(None, 0.4, 1.1)
+    of_v = (prior.log_density(None, 0.4 + STEP, 1.1) - prior.log_density(None, 0.4 - STEP, 1.1)) / (2 * STEP)
+    of_s2 = (prior.log_density(None, 0.4, 1.1 + STEP) - prior.log_density(None, 0.4, 1.1 - STEP)) / (2 * STEP)
     assert np.allclose(found, [0.0, of_v, of_s2], rtol=0, atol=GRADIENT)
 
 
@@ -57,11 +57,11 @@ def test_explained_share_is_uniform_and_free_of_units():
     diag = np.array([10.0, 20.0, 5.0])
     one = hyper_prior(3, diag, 10.0)
     other = hyper_prior(3, diag * 4.0, 10.0)
-    assert np.isclose(log_density(one, -1.0, 0.5, 0.2), log_density(other, -1.0, 0.5 - np.log(4.0), 0.2), rtol=1e-12)
+    assert np.isclose(one.log_density(-1.0, 0.5, 0.2), other.log_density(-1.0, 0.5 - np.log(4.0), 0.2), rtol=1e-12)
     eta = np.linspace(-4, 4, 9)
     share = expit(eta)
     # Density of the share: that of eta divided by its derivative.
-    of_share = np.exp(log_density(one, 0.0, eta - one.log_spread - np.log(0.5), 0.0)) / (share * (1 - share))
+    of_share = np.exp(one.log_density(0.0, eta - one.log_spread - np.log(0.5), 0.0)) / (share * (1 - share))
     assert np.allclose(of_share, of_share[0], rtol=1e-12)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pybayesridge import SpikeSlab
-from pybayesridge.ep.model.hyper_prior import log_density
 from pybayesridge.selection.enumeration import QUADRATURE_TOL, _marginals, enumerate_sets, joint_table
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
@@ -164,7 +163,7 @@ def test_many_rows_with_a_given_slab_and_learned_noise(n):
     log_s2 = np.log(yy / nu) + np.linspace(-30, 30, 4001) * sd
     s2 = np.exp(log_s2)
     grid = grid_of(problem, Given(p, v, None))
-    prior = log_density(grid.prior, None, np.log(v), log_s2)
+    prior = grid.prior.log_density(None, np.log(v), log_s2)
     log_joint = np.empty((16, s2.size))
     sets = [np.flatnonzero([code >> j & 1 for j in range(4)]) for code in range(16)]
     for code, inside in enumerate(sets):

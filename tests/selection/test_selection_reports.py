@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pybayesridge.selection.credible import credible_sets, pair_inclusion, select_by_fdr
+from pybayesridge.results.selection_estimates import most_probable
+from pybayesridge.selection.credible import credible_sets
 from pybayesridge.selection.enumeration import enumerate_sets
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.moments import covariance, draw, prior_share, quantiles
@@ -32,7 +33,7 @@ def test_pairs_are_those_of_the_sum(twins):
         value = log_marginal(X, y, 40, inside, 2.0, 0.5)[0][0] + np.log(0.25) * inside.sum()
         total += np.exp(value + 50)
         pairs += np.exp(value + 50) * np.outer(inside, inside)
-    assert np.allclose(pair_inclusion(problem.units, exact.states, np.arange(6)), pairs / total, rtol=0, atol=EXACT)
+    assert np.allclose(exact.states.pair_inclusion(problem.units, np.arange(6)), pairs / total, rtol=0, atol=EXACT)
 
 
 def test_two_nearly_equal_columns_are_one_set(twins):
@@ -41,7 +42,7 @@ def test_two_nearly_equal_columns_are_one_set(twins):
     assert sorted(sets[0].units.tolist()) == [0, 1]
     assert sets[0].probability >= 0.95
     assert np.isclose(sets[0].purity, abs(X[:, 0] @ X[:, 1]) / np.sqrt((X[:, 0] @ X[:, 0]) * (X[:, 1] @ X[:, 1])))
-    one_or_other = exact.unit_prob[:2].sum() - pair_inclusion(problem.units, exact.states, np.arange(2))[0, 1]
+    one_or_other = exact.unit_prob[:2].sum() - exact.states.pair_inclusion(problem.units, np.arange(2))[0, 1]
     assert np.isclose(sets[0].probability, one_or_other, rtol=0, atol=EXACT)
     assert exact.unit_prob[:2].max() < 0.95
 
@@ -65,12 +66,12 @@ def test_sets_are_disjoint_and_hold_what_they_promise():
 
 def test_selection_by_the_false_discovery_rate():
     prob = np.array([0.2, 0.99, 0.9, 0.0, 0.7])
-    chosen = select_by_fdr(prob, 0.1)
-    assert chosen.units.tolist() == [1, 2]
-    assert np.isclose(chosen.false_share, 0.055)
-    assert select_by_fdr(prob, 0.15).units.tolist() == [1, 2, 4]
-    assert select_by_fdr(prob * 0.1, 0.1).units.size == 0
-    assert select_by_fdr(prob, 1.0).units.size == 5
+    chosen, share = most_probable(prob, 0.1)
+    assert chosen.tolist() == [1, 2]
+    assert np.allclose(share, [0.01, 0.055])
+    assert most_probable(prob, 0.15)[0].tolist() == [1, 2, 4]
+    assert most_probable(prob * 0.1, 0.1)[0].size == 0
+    assert most_probable(prob, 1.0)[0].size == 5
 
 
 @pytest.mark.parametrize("known", [{"s2": 0.5, "v": 1.0}, {}])

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, log_expit, logit
 
 from pybayesridge._types import BoolArray, FloatArray
-from pybayesridge.ep.model.hyper_prior import HyperPrior, bell, eta, log_density, log_density_gradient
+from pybayesridge.ep.model.hyper_prior import HyperPrior, bell
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 
 #: Bounds of log s2 relative to the mean square of the response.
@@ -95,7 +95,7 @@ class LearnedCoordinates:
         p = np.clip(np.mean(hyper.prior_inclusion) if hyper.prior_inclusion.size else 0.5, 1e-12, 1.0 - 1e-12)
         t = float(logit(p))
         log_v, log_s2 = np.log(hyper.slab_var), np.log(hyper.noise_var)
-        share = float(eta(self.prior, np.asarray(self.log_p(t)), np.asarray(log_v - log_s2)))
+        share = float(self.prior.eta(np.asarray(self.log_p(t)), np.asarray(log_v - log_s2)))
         return self.clip(np.array([t, share, log_s2])[self.axes])
 
     def clip(self, x: FloatArray) -> FloatArray:
@@ -119,8 +119,8 @@ class LearnedCoordinates:
         """Log density of x up to a constant, and its gradient."""
         t, log_v, log_s2 = self.logs(x)
         place = (t if self.axes[0] else None, log_v, log_s2)
-        grad = np.array([float(part) for part in log_density_gradient(self.prior, *place)])
-        return float(log_density(self.prior, *place)), grad @ self.slopes(x)
+        grad = np.array([float(part) for part in self.prior.log_density_gradient(*place)])
+        return float(self.prior.log_density(*place)), grad @ self.slopes(x)
 
     def log_prior_total(self) -> float:
         """Logarithm of the integral of :meth:`log_prior` over the bounds of t and eta, log s2 held.

@@ -80,6 +80,44 @@ class HyperPrior:
         """Whether eta has a density, which is that of v or, where v is given, of s2."""
         return not (self.slab_given and self.noise_given)
 
+    def eta(self, log_p: FloatArray, log_g: FloatArray) -> FloatArray:
+        """Log odds of the share explained a priori; `log_p` is 0 where the p_j are given, `log_g` is log(v / s2)."""
+        return self.log_spread + log_p + log_g
+
+    def scale_at(self, t: FloatArray | float | None, log_g: FloatArray) -> FloatArray:
+        """The eta that has the logistic density: that at t, or at the center of t where v is given."""
+        if t is None:
+            return self.eta(np.asarray(0.0), log_g)
+        return self.eta(np.asarray(log_expit(self.center if self.slab_given else t)), log_g)
+
+    def log_density(
+        self, t: FloatArray | float | None, log_v: FloatArray | float, log_s2: FloatArray | float
+    ) -> FloatArray:
+        """Log density of (t, log v, log s2), or where t is None (the p_j are given) of (log v, log s2).
+
+        Up to a constant, within the bounds. Arrays are broadcast.
+        """
+        log_g = np.asarray(log_v) - log_s2
+        share = self.eta(np.asarray(0.0 if t is None else log_expit(t)), log_g)
+        out = 0.5 * self.flat * log_expit(-share)
+        if self.scaled:
+            out = out + bell(self.scale_at(t, log_g))
+        return np.asarray(out if t is None else bell(np.asarray(t) - self.center) + out)
+
+    def log_density_gradient(
+        self, t: FloatArray | float | None, log_v: FloatArray | float, log_s2: FloatArray | float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Derivatives of :meth:`log_density` in t (0 where it is None), log v and log s2."""
+        log_g = np.asarray(log_v) - log_s2
+        share = self.eta(np.asarray(0.0 if t is None else log_expit(t)), log_g)
+        of_flat = -0.5 * self.flat * expit(share)
+        of_scale = 1.0 - 2.0 * expit(self.scale_at(t, log_g)) if self.scaled else np.zeros_like(share)
+        slope = of_flat + of_scale
+        if t is None:
+            return np.zeros_like(slope), slope, -slope
+        of_t = of_flat if self.slab_given else slope
+        return 1.0 - 2.0 * expit(np.asarray(t) - self.center) + expit(-np.asarray(t)) * of_t, slope, -slope
+
 
 def hyper_prior(
     n_units: int,
@@ -149,49 +187,7 @@ def _log_odds(log_p: float) -> float:
     return float(log_p - np.log1p(-np.exp(log_p)))
 
 
-def eta(prior: HyperPrior, log_p: FloatArray, log_g: FloatArray) -> FloatArray:
-    """Log odds of the share explained a priori; `log_p` is 0 where the p_j are given, `log_g` is log(v / s2)."""
-    return prior.log_spread + log_p + log_g
-
-
 def bell(x: FloatArray) -> FloatArray:
     """``log σ(x) σ(-x)``."""
     size = np.abs(x)
     return np.asarray(-size - 2.0 * np.log1p(np.exp(-size)))
-
-
-def scale_of(prior: HyperPrior, t: FloatArray | float | None, log_g: FloatArray) -> FloatArray:
-    """The eta that has the logistic density: that at t, or at the center of t where v is given."""
-    if t is None:
-        return eta(prior, np.asarray(0.0), log_g)
-    return eta(prior, np.asarray(log_expit(prior.center if prior.slab_given else t)), log_g)
-
-
-def log_density(
-    prior: HyperPrior, t: FloatArray | float | None, log_v: FloatArray | float, log_s2: FloatArray | float
-) -> FloatArray:
-    """Log density of (t, log v, log s2), or where t is None (the p_j are given) of (log v, log s2).
-
-    Up to a constant, within the bounds. Arrays are broadcast.
-    """
-    log_g = np.asarray(log_v) - log_s2
-    share = eta(prior, np.asarray(0.0 if t is None else log_expit(t)), log_g)
-    out = 0.5 * prior.flat * log_expit(-share)
-    if prior.scaled:
-        out = out + bell(scale_of(prior, t, log_g))
-    return np.asarray(out if t is None else bell(np.asarray(t) - prior.center) + out)
-
-
-def log_density_gradient(
-    prior: HyperPrior, t: FloatArray | float | None, log_v: FloatArray | float, log_s2: FloatArray | float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Derivatives of :func:`log_density` in t (0 where it is None), log v and log s2."""
-    log_g = np.asarray(log_v) - log_s2
-    share = eta(prior, np.asarray(0.0 if t is None else log_expit(t)), log_g)
-    of_flat = -0.5 * prior.flat * expit(share)
-    of_scale = 1.0 - 2.0 * expit(scale_of(prior, t, log_g)) if prior.scaled else np.zeros_like(share)
-    slope = of_flat + of_scale
-    if t is None:
-        return np.zeros_like(slope), slope, -slope
-    of_t = of_flat if prior.slab_given else slope
-    return 1.0 - 2.0 * expit(np.asarray(t) - prior.center) + expit(-np.asarray(t)) * of_t, slope, -slope
