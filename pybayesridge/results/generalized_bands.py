@@ -25,7 +25,6 @@ from pybayesridge.results.variance_components import VarianceComponents
 from pybayesridge.sites.band_fit import BandSitesFit
 from pybayesridge.sites.band_posterior import BandSitesPosterior
 from pybayesridge.sites.fit import SitesFit
-from pybayesridge.sites.penalty import of_shape
 
 
 class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
@@ -71,7 +70,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
     def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
         """Posterior means, and quantiles at levels `at`, of the hyperparameters."""
         found, shape = VarianceComponents.hyperparameters_of(self, i, at), self.shape_grid
-        return found if shape is None else np.vstack([found, of_shape(shape, at)])
+        return found if shape is None else np.vstack([found, shape.summary(at)])
 
     def _take_penalty(self, fit: SitesFit) -> None:
         """There is no single penalty."""
@@ -83,10 +82,6 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
     def precision_loss(self) -> float:
         """Approximate relative error of the fit due to rounding."""
         return float(self.model.precision_loss)
-
-    def penalty_distribution(self) -> None:
-        """There is no single penalty. Internal."""
-        return
 
     def predict(
         self,
@@ -231,6 +226,6 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         """The bands: the number of their columns, standard deviations and shares; and a dispersion."""
         out, shape = self.written_bands(i, alpha), self.shape_grid
         if shape is not None:
-            values = of_shape(shape, np.array([0.5, alpha / 2, 1 - alpha / 2]))
+            values = shape.summary(np.array([0.5, alpha / 2, 1 - alpha / 2]))
             out.append(Written.of_hyperparameters(list(self._names_of_shape), values, alpha))
         return out

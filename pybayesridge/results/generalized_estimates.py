@@ -16,7 +16,7 @@ from pybayesridge.results.estimates import SUMMARY, LinearEstimates, summary_of_
 from pybayesridge.results.labelled import of_family, per_row
 from pybayesridge.sites.fit import SitesFit
 from pybayesridge.sites.likelihood import LeaveOneOut
-from pybayesridge.sites.penalty import PenaltyDistribution, SitesPenalty, of_shape
+from pybayesridge.sites.penalty import SitesPenalty
 from pybayesridge.sites.posterior import SitesPosterior
 from pybayesridge.sites.shape import FormGrid, ShapeGrid
 
@@ -110,13 +110,9 @@ class GeneralizedEstimates(LinearEstimates):
         """The same as :attr:`log_marginal`."""
         return self.log_marginal
 
-    @property
-    def left_out(self) -> LeaveOneOut:
-        """Leave-one-out predictions of the rows, on which the scores are based."""
-        return self._left_out
-
     @cached_property
     def _left_out(self) -> LeaveOneOut:
+        """Leave-one-out predictions of the rows, on which the scores are based."""
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
         return self.sites_fit.left_out()
@@ -235,17 +231,9 @@ class GeneralizedEstimates(LinearEstimates):
 
     def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
         """Posterior means, and quantiles at the three levels `at`, of the hyperparameters, (3 to 5, 4)."""
-        fit, penalty = self.sites_fit, self._penalty
-        with np.errstate(over="ignore"):
-            found = self.penalty_distribution()
-            if found is not None:
-                points = found.quantiles(at)
-                df, means = penalty.effective_df_at(points) - self.constants, penalty.means()
-            else:
-                points, df, means = np.full(3, fit.log_t2), np.full(3, self.df_model), [self.lambda_, self.tau2]
-            values = np.array([np.exp(self.log_unit - points)[[0, 2, 1]], np.exp(points - self.log_unit), df])
-            out = np.column_stack([[*means, self.df_model], values])
-            return out if fit.shape is None else np.vstack([out, of_shape(fit.shape, at)])
+        found = self._penalty.hyperparameters(at, integrates=self.integrates_penalty)
+        found[2] -= self.constants
+        return found
 
     def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series:
         """Posterior mean, median and interval of the share of latent variance that the penalised columns explain.
@@ -274,10 +262,6 @@ class GeneralizedEstimates(LinearEstimates):
         check_alpha(alpha)
         share = self.posterior.latent_share(np.random.default_rng(rng))
         return pd.Series(summary_of_draws(share, alpha), index=SUMMARY, name="explained_variance")
-
-    def penalty_distribution(self) -> PenaltyDistribution | None:
-        """The posterior of log t2; None for a method that fixes it. Internal."""
-        return self._penalty.posterior() if self.integrates_penalty else None
 
     @property
     def integrates_penalty(self) -> bool:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ridge.prior import BetaPrime, log_density_of_log
@@ -15,51 +14,8 @@ from pybayesridge.sites.fit import EXISTS, SitesFit
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.sites.prior import FlatIn, LogPrior, log_prior
-from pybayesridge.sites.shape import FormGrid, ShapeGrid, tail_rates
-
-FINE = 4001
-"""Points of the interpolated density."""
-
-LEAST = 1e-7
-"""Values of a further parameter of smaller weight are left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class PenaltyDistribution:
-    """Density of l = log t2 between two ends, with exponential tails beyond them.
-
-    Attributes
-    ----------
-    log_t2, density : (m,) arrays
-        The density is normalised.
-    cumulative : (m,) array
-        Probability below each point.
-    rise, fall : float
-        Rates of the tails.
-    """
-
-    log_t2: FloatArray
-    density: FloatArray
-    cumulative: FloatArray
-    rise: float
-    fall: float
-
-    def density_at(self, log_t2: FloatArray) -> FloatArray:
-        """The density at some places."""
-        first, last = self.log_t2[0], self.log_t2[-1]
-        inside = np.interp(log_t2, self.log_t2, self.density)
-        beyond = np.minimum(self.rise * (log_t2 - first), 0.0) - np.maximum(self.fall * (log_t2 - last), 0.0)
-        out: FloatArray = inside * np.exp(beyond)
-        return out
-
-    def quantiles(self, at: FloatArray) -> FloatArray:
-        """Quantiles of log t2 at probabilities `at`."""
-        low, high = self.cumulative[0], self.cumulative[-1]
-        inside = np.interp(at, self.cumulative, self.log_t2)
-        with np.errstate(divide="ignore"):
-            below = self.log_t2[0] + np.log(at / low) / self.rise
-            above = self.log_t2[-1] - np.log((1 - at) / (1 - high)) / self.fall
-        return np.where(at < low, below, np.where(at > high, above, inside))
+from pybayesridge.sites.shape import LEAST, FormGrid, ShapeGrid
+from pybayesridge.sites.tailed import TailedDensity
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +43,7 @@ class SitesPenalty:
         """The prior in the units of the coordinates, given a likelihood."""
         return log_prior(self.prior, self.fit.space, likelihood, self.flat_in)
 
-    def posterior(self) -> PenaltyDistribution:
+    def posterior(self) -> TailedDensity:
         """The posterior of log t2 of a fit that integrates it out."""
         fit, grid = self.fit, self.fit.shape
         if grid is None:
@@ -97,7 +53,7 @@ class SitesPenalty:
             nodes = tuple(fit.nodes[j] for j in np.flatnonzero(grid.which == i))
             parts.append(_of_nodes(nodes, self._given(fit.likelihood.of_node(nodes[0])), fit.fall))
             weights.append(float(grid.weight[i]))
-        return _mixed(parts, weights, parts[0].rise, fit.fall)
+        return TailedDensity.mixed(parts, weights, parts[0].rise, fit.fall)
 
     def means(self) -> list[float]:
         """Posterior means of lambda, whose tail is the prior's, and of tau2; inf where there is none."""
@@ -124,6 +80,24 @@ class SitesPenalty:
             nodes = [fit.nodes[j] for j in np.flatnonzero(which == i)]
             out += share * np.interp(log_t2, [node.log_t2 for node in nodes], [node.effective_df() for node in nodes])
         return out
+
+    def hyperparameters(self, at: FloatArray, *, integrates: bool) -> FloatArray:
+        """Posterior means, and quantiles at three levels `at`, the second below the third, (3 to 5, 4).
+
+        Of lambda, tau2, the effective degrees of freedom, the flat coordinates among them, and further parameters of
+        the likelihood that are integrated out.
+        """
+        fit, mean_df = self.fit, self.effective_df()
+        with np.errstate(over="ignore"):
+            if integrates:
+                points = self.posterior().quantiles(at)
+                df, means = self.effective_df_at(points), self.means()
+            else:
+                points, df = np.full(3, fit.log_t2), np.full(3, mean_df)
+                means = [float(np.exp(self.log_unit - fit.log_t2)), float(np.exp(fit.log_t2 - self.log_unit))]
+            values = np.array([np.exp(self.log_unit - points)[[0, 2, 1]], np.exp(points - self.log_unit), df])
+            out = np.column_stack([[*means, mean_df], values])
+            return out if fit.shape is None else np.vstack([out, fit.shape.summary(at)])
 
     def log_prior_at_nodes(self, tau2: FloatArray, which: IntArray) -> FloatArray:
         """Log prior density of the log of tau2 (m, 1), given the further parameter at the nodes `which` (m,)."""
@@ -155,22 +129,22 @@ def _arrays_of_shape(fit: SitesFit, grid: ShapeGrid | FormGrid) -> dict[str, Any
 
 def shape_arrays(grid: ShapeGrid | FormGrid, log_shape: FloatArray) -> dict[str, Any]:
     """The log of a further parameter at each component of a posterior (K,), and its distribution function."""
-    found = shape_posterior(grid)
+    found = grid.posterior()
     return {
         "log_shape": log_shape,
-        "shape_from": found.log_t2[:1],
-        "shape_to": found.log_t2[-1:],
+        "shape_from": found.points[:1],
+        "shape_to": found.points[-1:],
         "shape_cumulative": found.cumulative,
         "shape_rise": float(found.rise),
         "shape_fall": float(found.fall),
     }
 
 
-def _arrays_of_penalty(found: PenaltyDistribution | None, log_t2: float) -> dict[str, Any]:
+def _arrays_of_penalty(found: TailedDensity | None, log_t2: float) -> dict[str, Any]:
     """The distribution function of log t2 on equally spaced points, with its exponential tails."""
     points, cumulative, rise, fall = np.array([log_t2]), np.ones(1), np.inf, np.inf
     if found is not None:
-        points, cumulative, rise, fall = found.log_t2, found.cumulative, found.rise, found.fall
+        points, cumulative, rise, fall = found.points, found.cumulative, found.rise, found.fall
     return {
         "log_t2_from": points[:1],
         "log_t2_to": points[-1:],
@@ -181,47 +155,8 @@ def _arrays_of_penalty(found: PenaltyDistribution | None, log_t2: float) -> dict
     }
 
 
-def _mixed(parts: list[PenaltyDistribution], weights: list[float], rise: float, fall: float) -> PenaltyDistribution:
-    """The mixture of some distributions, with the rates of its tails."""
-    low, high = min(part.log_t2[0] for part in parts), max(part.log_t2[-1] for part in parts)
-    fine = np.linspace(low, high, FINE)
-    share = np.array(weights) / sum(weights)
-    density = share @ np.stack([part.density_at(fine) for part in parts])
-    return _normalised(fine, density, rise, fall)
-
-
-def _of_nodes(nodes: tuple[Node, ...], prior: LogPrior, fall: float) -> PenaltyDistribution:
+def _of_nodes(nodes: tuple[Node, ...], prior: LogPrior, fall: float) -> TailedDensity:
     """The posterior of log t2 by the evidence at nodes in ascending order."""
     where = np.array([node.log_t2 for node in nodes])
     height = np.array([node.log_evidence + prior(node.log_t2) for node in nodes])
-    return interpolated(where, height, prior.a, fall)
-
-
-def interpolated(where: FloatArray, height: FloatArray, rise: float, fall: float) -> PenaltyDistribution:
-    """The density whose logarithm at some places is `height`, up to a constant."""
-    fine = np.linspace(where[0], where[-1], FINE)
-    return _normalised(fine, np.exp(scipy.interpolate.CubicSpline(where, height)(fine) - height.max()), rise, fall)
-
-
-def _normalised(fine: FloatArray, density: FloatArray, rise: float, fall: float) -> PenaltyDistribution:
-    """A density with exponential tails, divided by its integral."""
-    below, above = density[0] / rise, density[-1] / fall
-    total = below + scipy.integrate.cumulative_trapezoid(density, fine, initial=0.0)
-    whole = total[-1] + above
-    return PenaltyDistribution(fine, density / whole, np.maximum.accumulate(total) / whole, rise, fall)
-
-
-def shape_posterior(grid: ShapeGrid | FormGrid) -> PenaltyDistribution:
-    """The posterior of the log of a further parameter of the likelihood."""
-    if isinstance(grid, ShapeGrid):
-        return interpolated(grid.u, grid.log_density, *tail_rates(grid))
-    likely = np.flatnonzero(grid.share > LEAST).tolist()
-    parts = [shape_posterior(grid.grids[i]) for i in likely]
-    rise, fall = min(part.rise for part in parts), min(part.fall for part in parts)
-    return _mixed(parts, [float(grid.share[i]) for i in likely], rise, fall)
-
-
-def of_shape(grid: ShapeGrid | FormGrid, probabilities: FloatArray) -> FloatArray:
-    """Posterior means of the further parameters of the likelihood, and quantiles (m,): (their number, 1 + m)."""
-    own = np.r_[float(grid.weight @ np.exp(grid.u)), np.exp(shape_posterior(grid).quantiles(probabilities))]
-    return np.vstack([own, *([grid.quantiles(probabilities)] if isinstance(grid, FormGrid) else [])])
+    return TailedDensity.through(where, height, prior.a, fall)

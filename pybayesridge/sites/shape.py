@@ -17,6 +17,10 @@ from scipy.interpolate import CubicSpline
 from scipy.special import betaln
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.sites.tailed import TailedDensity
+
+LEAST = 1e-7
+"""Values of smaller weight are no part of densities."""
 
 DROP = 6.5
 """Values of u whose log density is lower than the largest by this are left out: in the tail beyond, the log of
@@ -148,6 +152,15 @@ class ShapeGrid:
         """Posterior mean of u."""
         return float(self.weight @ self.u)
 
+    def posterior(self) -> TailedDensity:
+        """The posterior of u, with tails that have the mass beyond the first and the last node."""
+        below, above = (1.0 / _mass_of_tail(self.u, self.evidence, self.prior, way) for way in (-1.0, 1.0))
+        return TailedDensity.through(self.u, self.log_density, below, above)
+
+    def summary(self, probabilities: FloatArray) -> FloatArray:
+        """Posterior mean of the parameter itself, and quantiles (m,), (1, 1 + m)."""
+        return _of_log(self, probabilities)[None]
+
 
 @dataclass(frozen=True, slots=True)
 class FormGrid:
@@ -190,13 +203,25 @@ class FormGrid:
         """Posterior mean of u."""
         return float(self.weight @ self.u)
 
-    def quantiles(self, probabilities: FloatArray) -> FloatArray:
-        """Posterior mean of the form, and quantiles (m,), (1 + m,)."""
+    def posterior(self) -> TailedDensity:
+        """The posterior of u."""
+        likely = np.flatnonzero(self.share > LEAST).tolist()
+        parts = [self.grids[i].posterior() for i in likely]
+        rise, fall = min(part.rise for part in parts), min(part.fall for part in parts)
+        return TailedDensity.mixed(parts, [float(self.share[i]) for i in likely], rise, fall)
+
+    def summary(self, probabilities: FloatArray) -> FloatArray:
+        """Posterior means of the parameter itself and of the form, and quantiles (m,), (2, 1 + m)."""
         order = np.argsort(self.forms)
         likely = self.share > 0
         mean = float(self.share[likely] @ self.forms[likely])
         at = np.searchsorted(np.cumsum(self.share[order])[:-1], probabilities)
-        return np.r_[mean, self.forms[order][at]]
+        return np.vstack([_of_log(self, probabilities), np.r_[mean, self.forms[order][at]]])
+
+
+def _of_log(grid: ShapeGrid | FormGrid, probabilities: FloatArray) -> FloatArray:
+    """Posterior mean of exp(u), and quantiles (m,), (1 + m,)."""
+    return np.r_[float(grid.weight @ np.exp(grid.u)), np.exp(grid.posterior().quantiles(probabilities))]
 
 
 def top_of(
@@ -370,12 +395,6 @@ def _tail(u: FloatArray, evidence: FloatArray, prior: ShapePrior, way: float, sp
     change = prior.values(u[end] + way * away) - prior(float(u[end]))
     out: FloatArray = np.exp(change - rate * away - 0.5 * bend * away**2)
     return out
-
-
-def tail_rates(grid: ShapeGrid) -> tuple[float, float]:
-    """Rates of exponentials that have the mass of the tails below the first and above the last node."""
-    below, above = (1.0 / _mass_of_tail(grid.u, grid.evidence, grid.prior, way) for way in (-1.0, 1.0))
-    return below, above
 
 
 def _mass_of_tail(u: FloatArray, evidence: FloatArray, prior: ShapePrior, way: float) -> float:

@@ -6,7 +6,6 @@ from scipy.integrate import quad
 
 from pybayesridge import BayesRidge
 from pybayesridge.sites import integrate
-from pybayesridge.sites.penalty import shape_posterior
 from pybayesridge.sites.shape import ACCURACY, ShapePrior, integrate_shape, top_of
 
 PRIOR = ShapePrior()
@@ -54,7 +53,7 @@ def test_integrals_of_normal_and_skewed_evidence(evidence, center, sd):
     assert grid.converged
     assert grid.log_integral == pytest.approx(whole, abs=ACCURACY)
     assert abs(grid.mean - mean) < OF_MEAN * np.sqrt(mass @ (places - mean) ** 2)
-    quantiles = shape_posterior(grid).quantiles(np.array([0.025, 0.5, 0.975]))
+    quantiles = grid.posterior().quantiles(np.array([0.025, 0.5, 0.975]))
     below = np.interp(quantiles, places + 0.5 * (places[1] - places[0]), mass.cumsum())
     np.testing.assert_allclose(below, [0.025, 0.5, 0.975], atol=OF_TAILS)
     assert sd > 0.1 or evidence is _skewed or len(seen) <= 7
@@ -80,7 +79,7 @@ def test_tails_are_those_of_the_prior_where_the_evidence_is_constant():
     grid = integrate_shape(lambda _: 0.0, PRIOR, 0.0, 1.0)
     assert grid.log_integral == pytest.approx(0.0, abs=1e-6)
     below = quad(lambda u: np.exp(PRIOR(u)), -60.0, -4.0)[0]
-    assert shape_posterior(grid).quantiles(np.array([below])) == pytest.approx(-4.0, abs=OF_EXPONENTIALS)
+    assert grid.posterior().quantiles(np.array([below])) == pytest.approx(-4.0, abs=OF_EXPONENTIALS)
 
 
 @pytest.mark.parametrize("method", ["ep", "laplace"])
