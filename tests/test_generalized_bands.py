@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -193,6 +196,20 @@ def test_files_without_rows(grouped, curved, tmp_path):
             again.get_prediction(new).summary_frame(), res.get_prediction(new).summary_frame(), rtol=1e-5
         )
         np.testing.assert_allclose(again.explained_variance(), res.explained_variance(), rtol=1e-2)
+
+
+def test_nodes_of_negligible_weight_are_left_out_with_the_rows(grouped, tmp_path):
+    weight = grouped.sites_fit.weight.copy()
+    weight[1::3] = 1e-12
+    res, new = copy.copy(grouped), DATA.head(3)
+    res.sites_fit = replace(grouped.sites_fit, weight=weight / weight.sum())
+    res.posterior = res.sites_fit.posterior()
+    res.save(tmp_path / "fit", remove_data=True)
+    again = load(tmp_path / "fit")
+    assert len(again.posterior.nodes) < len(res.posterior.nodes)
+    np.testing.assert_allclose(
+        again.get_prediction(new).summary_frame(), res.get_prediction(new).summary_frame(), rtol=1e-5
+    )
 
 
 def test_curves_of_counts(curved):

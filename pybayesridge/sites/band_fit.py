@@ -186,7 +186,7 @@ class BandSitesFit(SitesFit):
         )
         weight = self.weight[keep] / self.weight[keep].sum()
         space, likelihood = self.space.without_rows(), self.likelihood.without_rows()
-        shape = replace(self.shape, which=self.shape.which[keep]) if isinstance(self.shape, ShapeGrid) else None
+        shape = None if self.shape is None else self.shape.of_nodes(keep)
         return replace(
             self, shape=shape, space=space, likelihood=likelihood, nodes=nodes, weight=weight, factors=factors
         )

@@ -55,12 +55,12 @@ class BandSitesPosterior(SitesPosterior):
     covariances: tuple[FloatArray, ...] = ()
 
     def without_rows(self, nodes: tuple[Node, ...]) -> BandSitesPosterior:
-        """The same without what runs over rows, of `nodes` without it; those of negligible weight are left out."""
+        """The same without what runs over rows, of those `nodes` without it that have no negligible weight."""
         keep = np.flatnonzero(self.weight > NEGLIGIBLE)
         return replace(
             self,
             space=self.space.without_rows(),
-            nodes=tuple(nodes[i] for i in keep),
+            nodes=nodes,
             weight=self.weight[keep] / self.weight[keep].sum(),
             factors=tuple(each[keep] for each in self.factors),
         )

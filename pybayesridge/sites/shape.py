@@ -9,7 +9,7 @@ which is smooth, is interpolated between the nodes; what that leaves out is seen
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.integrate import trapezoid
@@ -152,6 +152,10 @@ class ShapeGrid:
         """Posterior mean of u."""
         return float(self.weight @ self.u)
 
+    def of_nodes(self, keep: IntArray) -> ShapeGrid:
+        """The same where some nodes of a fit are left, by their positions."""
+        return replace(self, which=self.which[keep])
+
     def posterior(self) -> TailedDensity:
         """The posterior of u, with tails that have the mass beyond the first and the last node."""
         below, above = (1.0 / _mass_of_tail(self.u, self.evidence, self.prior, way) for way in (-1.0, 1.0))
@@ -202,6 +206,14 @@ class FormGrid:
     def mean(self) -> float:
         """Posterior mean of u."""
         return float(self.weight @ self.u)
+
+    def of_nodes(self, keep: IntArray) -> FormGrid:
+        """The same where some nodes of a fit are left, by their positions in ascending order."""
+        ends = np.cumsum([grid.which.size for grid in self.grids])
+        parts = np.split(keep, np.searchsorted(keep, ends[:-1]))
+        starts = ends - [grid.which.size for grid in self.grids]
+        own = zip(self.grids, parts, starts, strict=True)
+        return replace(self, grids=tuple(grid.of_nodes(part - start) for grid, part, start in own))
 
     def posterior(self) -> TailedDensity:
         """The posterior of u."""

@@ -131,7 +131,7 @@ def test_few_rows_and_heavy_tails():
     check(res, drawn(y, np.ones((30, 1)), [x[:, :6], x[:, 6:]], 4.0, 3), list(res.params.index))
 
 
-def test_degrees_of_freedom_are_averaged_over(monkeypatch):
+def test_degrees_of_freedom_are_averaged_over(monkeypatch, tmp_path):
     monkeypatch.setattr(student, "GRID", (3.0, np.inf))
     x, y = matrix(40)
     res = BayesRidge(y, x, family="student-t", bands=BANDS).fit("laplace")
@@ -142,6 +142,8 @@ def test_degrees_of_freedom_are_averaged_over(monkeypatch):
     np.testing.assert_allclose(res.params, share @ np.stack([part.params for part in parts]), atol=1e-4)
     assert res.hyperparameter_names == ["sd[a]", "sd[b]", "sigma", "df"]
     assert set(res.sample(200, rng=0, hyper_columns=True)["df"]) <= set(student.GRID)
+    res.save(tmp_path / "fit", remove_data=True)
+    pd.testing.assert_frame_equal(load(tmp_path / "fit").hyperparameters(), res.hyperparameters())
 
 
 def test_infinite_degrees_of_freedom_are_normal_noise():
