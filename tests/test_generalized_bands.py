@@ -13,7 +13,7 @@ from scipy.special import betaln, expit, gammaln, logsumexp
 from pybayesridge import BayesRidge, load
 from pybayesridge.bands.mixed_sampled import SampledPoints
 from pybayesridge.exceptions import DegenerateFitWarning
-from pybayesridge.sites import band_fit
+from pybayesridge.sites import band_place
 
 ABOUT = 2.5
 """Errors of integrals are estimates: 1.4 of them is the most seen."""
@@ -330,7 +330,7 @@ def test_refused(call, message):
 def test_weighted_points_equal_a_lattice(formula, more, monkeypatch):
     model = BayesRidge.from_formula(formula, DATA, unpenalized="fixed", **more)
     wanted = model.fit("laplace")
-    monkeypatch.setattr(band_fit, "MOST_DIMENSIONS", 0)
+    monkeypatch.setattr(band_place, "MOST_DIMENSIONS", 0)
     found = model.fit("laplace", tol=1e-2)
     assert all(isinstance(part.lattice, SampledPoints) for part in found.sites_fit.parts)
     assert abs(found.log_evidence - wanted.log_evidence) < WEIGHTED

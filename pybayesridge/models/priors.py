@@ -120,7 +120,7 @@ class SelectionModel(LinearModel):
         return of_groups.compress(self.groups.of_column[design.columns], np.ones(design.p, dtype=bool))
 
     def with_prior_odds(self, factor: float, n_units: int) -> SelectionModel:
-        """The same model with prior odds of inclusion that are multiplied by a factor.
+        """The same model with prior odds of inclusion that are multiplied by a factor. Internal.
 
         Where the prior inclusion probability of the columns (or groups, so many) is learned, these are the odds in
         the middle of its prior, which `expected_size` determines.

@@ -23,7 +23,6 @@ from pybayesridge.results.plots import bands as band_plots
 from pybayesridge.results.prediction import GeneralizedPrediction
 from pybayesridge.results.variance_components import VarianceComponents
 from pybayesridge.sites.band_fit import BandSitesFit
-from pybayesridge.sites.band_posterior import BandSitesPosterior
 from pybayesridge.sites.fit import SitesFit
 
 
@@ -54,7 +53,6 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
     """
 
     sites_fit: BandSitesFit
-    posterior: BandSitesPosterior
     hyperparameters = VarianceComponents.hyperparameters
     smooth = smooth
     plot_variance_components = band_plots.plot_variance_components
@@ -187,10 +185,8 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
     def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         of_z, b, which = self.posterior.draws_with_nodes(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
-        terms, factors = self.posterior.space.terms, self.posterior.factors
-        tau2 = (terms.variances(factors) * np.exp(-self.sites_fit.log_unit))[which]
+        tau2, correlations = (values[which] for values in self.sites_fit.at_nodes())
         others = {f"tau2[{name}]": tau2[:, [k]] for k, name in enumerate(self.bands.names)}
-        correlations = terms.correlations(factors)[which]
         others |= {name: correlations[:, [k]] for k, name in enumerate(self.correlation_names)}
         return ChainDraws(beta[..., None], None, others | self._shape_at(which))
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.ridge.prior import BetaPrime
-from pybayesridge.sites.band_fit import BandSitesFit, fit_given, fit_integrated, fit_mode
+from pybayesridge.sites.band_fit import BandSitesFit
+from pybayesridge.sites.band_variances import fit_given, fit_integrated, fit_mode
 from pybayesridge.sites.fit import APPROXIMATION, Solver
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import FlatIn
