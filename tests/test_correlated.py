@@ -19,7 +19,7 @@ from pybayesridge import BayesRidge, SpikeSlab, compare_loo, fit_imputed, load
 from pybayesridge.bands import fit as independent
 from pybayesridge.bands import lattice as lattices
 from pybayesridge.bands import mixed
-from pybayesridge.bands.covariance import Coordinates, correlation_root
+from pybayesridge.bands.covariance import CovarianceCoordinates, correlation_root
 from pybayesridge.bands.lattice import Value, grown
 from pybayesridge.bands.mixed import _likelihood_at, fit_exact
 from pybayesridge.bands.mixed_problem import MixedProblem
@@ -580,7 +580,7 @@ def test_units_and_order_do_not_matter(study, res):
     wanted = res.variance_components()
     np.testing.assert_allclose(table["mean"] / [1e6, 1e6, 1], wanted["mean"], rtol=1e-5)
     np.testing.assert_allclose(other.loo_residuals.sort_index() / 1e6, res.loo_residuals, atol=1e-5)
-    assert isinstance(res.band_fit.coordinates[0], Coordinates)
+    assert isinstance(res.band_fit.coordinates[0], CovarianceCoordinates)
 
 
 def test_a_variance_near_zero_makes_one_axis_rough(monkeypatch):

@@ -11,7 +11,7 @@ from pybayesridge import DataWarning
 from pybayesridge.cli.commands import names_read
 from pybayesridge.formula.build import build, transform, transform_with_bands
 from pybayesridge.formula.check import CodeError, refuse_code, refuse_code_of
-from pybayesridge.formula.groups import Groups
+from pybayesridge.formula.groups import GroupLevels
 from pybayesridge.formula.hints import FormulaError
 from pybayesridge.formula.smooths import knots_of, penalized
 from pybayesridge.results.encoding import Decoder, Encoder
@@ -103,7 +103,7 @@ def test_nested_and_crossed_groups(data):
 
 def test_pairs_are_not_pasted_text():
     frame = pd.DataFrame({"a": ["x", "x:y", "x", "x:y"], "b": ["y:z", "z", "z", "y:z"]})
-    assert len(Groups.of(frame, ["a", "b"]).pairs) == 4
+    assert len(GroupLevels.of(frame, ["a", "b"]).pairs) == 4
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_names_of_levels(values, told):
 
 def test_a_million_rows_of_ten_thousand_groups_stay_sparse():
     codes = np.random.default_rng(0).integers(0, 10_000, 1_000_000)
-    groups = Groups.of(pd.DataFrame({"k": codes}), ["k"])
+    groups = GroupLevels.of(pd.DataFrame({"k": codes}), ["k"])
     np.testing.assert_array_equal(groups.codes(pd.DataFrame({"k": codes})), codes)
     assert groups.codes(pd.DataFrame({"k": [3, 10_000]})).dtype == np.int64
 

@@ -9,7 +9,7 @@ import numpy as np
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandDraws, BandPosterior
-from pybayesridge.bands.tables import Law
+from pybayesridge.bands.tables import TabledLaw
 from pybayesridge.ridge.likelihood import GaussianNoise
 
 BandsPosterior = BandPosterior | MixedPosterior
@@ -39,7 +39,7 @@ class Variances(Protocol):
     def correlations_at(self, probabilities: FloatArray) -> list[tuple[float, FloatArray, float]]:
         """Posterior mean, quantiles and standard deviation of each correlation of effects of the same level."""
 
-    def laws(self) -> list[Law]:
+    def laws(self) -> list[TabledLaw]:
         """The laws of standard deviations, shares, correlations and the noise variance, to be tabulated."""
 
 

@@ -12,7 +12,7 @@ from scipy.special import expit, gammaincc, gammainccinv, gammaincinv, gammaln, 
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.bands.shares import ShareRule, pieces_of
-from pybayesridge.bands.tables import Below, Law, below_variance
+from pybayesridge.bands.tables import Below, TabledLaw, below_variance
 from pybayesridge.ridge.density import log_density
 from pybayesridge.ridge.profile import PenaltyModel, penalized_rss
 from pybayesridge.ridge.spectrum import Spectrum
@@ -295,23 +295,23 @@ class VarianceGrid:
         """Of none."""
         return []
 
-    def laws(self) -> list[Law]:
+    def laws(self) -> list[TabledLaw]:
         """The laws of the standard deviation and the share of each band, and of the noise variance."""
         none, out = np.zeros(0), []
         for k in range(self.log_t.shape[1]):
             mean, _, sd = self.sd(k, none)
             share, _, little = self.shares(k, none)
-            out.append(Law("sd", k, mean, sd, np.nan, *self.law_of_band(k)))
+            out.append(TabledLaw("sd", k, mean, sd, np.nan, *self.law_of_band(k)))
             with np.errstate(divide="ignore"):
                 at = np.log(share) - np.log1p(-share)
             of_share = None if self.totals is None else self._below_share(k)
-            out.append(Law("share", k, share, np.nan, little, of_share, float(at), 1.0))
+            out.append(TabledLaw("share", k, share, np.nan, little, of_share, float(at), 1.0))
         return [*out, self.law_of_noise()]
 
-    def law_of_noise(self) -> Law:
+    def law_of_noise(self) -> TabledLaw:
         """The law of the noise variance."""
         mean, _ = self.noise(np.zeros(0))
-        return Law("sigma2", 0, mean, np.nan, np.nan, *self._below_variance(np.log(self.scale2)))
+        return TabledLaw("sigma2", 0, mean, np.nan, np.nan, *self._below_variance(np.log(self.scale2)))
 
     def law_of_band(self, band: int) -> tuple[Below | None, float, float]:
         """The distribution function of the log of a band's variance, a point of it and its width."""

@@ -136,7 +136,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Coordinates:
+class CovarianceCoordinates:
     """The coordinates x (d,) of all variances and correlations, first those, and their prior.
 
     Attributes
@@ -160,13 +160,13 @@ class Coordinates:
     window: FloatArray
 
     @classmethod
-    def of(cls, terms: Terms, a: float, b: float, log_unit: float, scale: FloatArray) -> Coordinates:
+    def of(cls, terms: Terms, a: float, b: float, log_unit: float, scale: FloatArray) -> CovarianceCoordinates:
         """Coordinates for the data: `scale` (K,) is the w_k where the likelihood of a band alone begins to fall."""
         power = terms.count / (2 * a) - 1
         center = np.sqrt(scale.sum()) ** (1 / (1 + power))
         return cls(terms, a, b, log_unit, np.sqrt(scale) / center**power, np.ones(terms.count))
 
-    def around(self, w: FloatArray) -> Coordinates:
+    def around(self, w: FloatArray) -> CovarianceCoordinates:
         """The same with units e_k that suit posteriors around totals w (K,) of the bands."""
         power = self.power
         scale = self.width * np.sqrt((self.width**2).sum()) ** power

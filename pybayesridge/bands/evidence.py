@@ -23,7 +23,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bands.problem import BandProblem
-from pybayesridge.ridge.likelihood import GaussianLikelihood
+from pybayesridge.ridge.likelihood import PenaltyLikelihood
 
 FLAT = 1e-8
 """Derivatives at a maximum, of a function that is of order n."""
@@ -69,7 +69,7 @@ class Evidence:
         In units of its norm.
     times : callable
         ``X b``, for the residual where `xty` is there.
-    likelihood : GaussianLikelihood
+    likelihood : PenaltyLikelihood
         Of the target.
     count : int
         Number of bands.
@@ -80,11 +80,11 @@ class Evidence:
     xty: FloatArray | None
     y: FloatArray
     times: Callable[[FloatArray], FloatArray]
-    likelihood: GaussianLikelihood
+    likelihood: PenaltyLikelihood
     count: int
 
     @classmethod
-    def of(cls, problem: BandProblem, likelihood: GaussianLikelihood, target: int) -> Evidence:
+    def of(cls, problem: BandProblem, likelihood: PenaltyLikelihood, target: int) -> Evidence:
         """The evidence of a target of a problem."""
         only = slice(target, target + 1)
         design = problem.design.of_targets(only).holding_targets()

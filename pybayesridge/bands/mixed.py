@@ -9,12 +9,12 @@ import numpy as np
 import scipy
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.bands.covariance import Coordinates, Factors, Terms, factors_of_entries, lower_entries
+from pybayesridge.bands.covariance import CovarianceCoordinates, Factors, Terms, factors_of_entries, lower_entries
 from pybayesridge.bands.eliminated import Eliminated, EliminatedSolved
 from pybayesridge.bands.fit import log_prior_of_total, power_of_total
 from pybayesridge.bands.lattice import FINER, Lattice, Refinement, Value, foretold_step, refined, root_at
 from pybayesridge.bands.mixed_components import MixedGrid, of_lattice
-from pybayesridge.bands.mixed_posterior import MixedPosterior, Nodes
+from pybayesridge.bands.mixed_posterior import MixedNodes, MixedPosterior
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.mixed_sampled import ACCEPTED, FIRST_POINTS, SampledPoints, Scores, first_proposal, sampled
 from pybayesridge.bands.posterior import BandDraws
@@ -22,7 +22,7 @@ from pybayesridge.bands.system import Solved, System, answer
 from pybayesridge.ridge.density import log_marginal
 from pybayesridge.ridge.explained import LEAST, number_of_draws
 from pybayesridge.ridge.fit import Parameterization
-from pybayesridge.ridge.likelihood import GaussianLikelihood, GaussianNoise
+from pybayesridge.ridge.likelihood import GaussianNoise, PenaltyLikelihood
 from pybayesridge.ridge.prior import BetaPrime
 
 MOST_DIMENSIONS = 3
@@ -85,7 +85,7 @@ class MixedFit:
     ----------
     posterior : MixedPosterior
         Of the coefficients.
-    coordinates : tuple of Coordinates or Scores
+    coordinates : tuple of CovarianceCoordinates or Scores
         Of each target; none where variances and correlations are at their maximum.
     lattices : tuple of Lattice or SampledPoints
         Likewise.
@@ -106,7 +106,7 @@ class MixedFit:
     """
 
     posterior: MixedPosterior
-    coordinates: tuple[Coordinates | Scores, ...]
+    coordinates: tuple[CovarianceCoordinates | Scores, ...]
     lattices: tuple[Lattice | SampledPoints, ...]
     log_unit: float
     log_integral: FloatArray
@@ -270,18 +270,18 @@ def fit_exact(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, tol
 class _Found:
     """The integral of one target."""
 
-    coordinates: Coordinates | Scores
+    coordinates: CovarianceCoordinates | Scores
     lattice: Lattice | SampledPoints
-    nodes: Nodes
+    nodes: MixedNodes
     error: float
     tol: float
     count: int
 
 
-def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLikelihood, tol: float) -> _Found:
+def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: PenaltyLikelihood, tol: float) -> _Found:
     coordinates, origin, root, count = _place(problem, prior, likelihood)
 
-    places: Coordinates | Scores = coordinates
+    places: CovarianceCoordinates | Scores = coordinates
     aim = tol
     if origin.size > MOST_DIMENSIONS:
         places = Scores.like(coordinates)
@@ -314,7 +314,7 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
         count += looked_at
     rss = np.exp(lattice.other)
     scale2 = likelihood.scale2(rss[:, None])[:, 0]
-    nodes = Nodes(places.factors(lattice.points), lattice.weight, rss, scale2, mean)
+    nodes = MixedNodes(places.factors(lattice.points), lattice.weight, rss, scale2, mean)
     return _Found(places, lattice, nodes, error, tol, count)
 
 
@@ -334,8 +334,8 @@ def _refinement(system: System | Eliminated, dimension: int) -> Refinement:
 
 
 def _place(
-    problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLikelihood
-) -> tuple[Coordinates, FloatArray, FloatArray, int]:
+    problem: MixedProblem, prior: BetaPrime, likelihood: PenaltyLikelihood
+) -> tuple[CovarianceCoordinates, FloatArray, FloatArray, int]:
     """Coordinates that suit the posterior, its mode in these, a root of its covariance, and solutions needed."""
     first, terms = problem.coordinates(prior), problem.terms
     starts = [first.of_factors(independent(terms, total)) for total in STARTS]
@@ -360,12 +360,12 @@ def independent(terms: Terms, log_total: float) -> Factors:
     return tuple(np.diag(root[list(each)]) for each in terms.bands)
 
 
-def _log_likelihood(solved: Solved | EliminatedSolved, rss: float, likelihood: GaussianLikelihood) -> float:
+def _log_likelihood(solved: Solved | EliminatedSolved, rss: float, likelihood: PenaltyLikelihood) -> float:
     return -0.5 * solved.log_determinant - float(likelihood.marginal(np.array([rss]))[0])
 
 
 def _objective(
-    problem: MixedProblem, coordinates: Coordinates, likelihood: GaussianLikelihood, x: FloatArray
+    problem: MixedProblem, coordinates: CovarianceCoordinates, likelihood: PenaltyLikelihood, x: FloatArray
 ) -> tuple[float, FloatArray]:
     """Minus the log density of coordinates x (d,), and its gradient."""
     value, slope = _likelihood_at(problem, likelihood, coordinates.factors, x)
@@ -376,7 +376,7 @@ def _objective(
 
 def _likelihood_at(
     problem: MixedProblem,
-    likelihood: GaussianLikelihood,
+    likelihood: PenaltyLikelihood,
     factors_of: Callable[[FloatArray], Factors],
     x: FloatArray,
 ) -> tuple[float, FloatArray]:
@@ -435,7 +435,10 @@ def _jacobian(function: Callable[[FloatArray], FloatArray], x: FloatArray, step:
 
 
 def _functions(
-    problem: MixedProblem, coordinates: Coordinates | Scores, lattice: Lattice | SampledPoints, mean: FloatArray
+    problem: MixedProblem,
+    coordinates: CovarianceCoordinates | Scores,
+    lattice: Lattice | SampledPoints,
+    mean: FloatArray,
 ) -> FloatArray:
     """Functions whose means are to be accurate: those of :func:`watched`, and log R."""
     factors = coordinates.factors(lattice.points)
@@ -500,12 +503,14 @@ def fit_given(problem: MixedProblem, noise: GaussianNoise, log_variance: FloatAr
     return _at_points(problem, tuple(nodes), likelihood.df, np.array(values), mean_of_inverse)
 
 
-def _one_node(factors: Factors, rss: float, scale2: float, mean: FloatArray) -> Nodes:
-    return Nodes(tuple(each[None] for each in factors), np.ones(1), np.array([rss]), np.array([scale2]), mean[None])
+def _one_node(factors: Factors, rss: float, scale2: float, mean: FloatArray) -> MixedNodes:
+    return MixedNodes(
+        tuple(each[None] for each in factors), np.ones(1), np.array([rss]), np.array([scale2]), mean[None]
+    )
 
 
 def _at_points(
-    problem: MixedProblem, nodes: tuple[Nodes, ...], df: float, values: FloatArray, mean_of_inverse: float = 1.0
+    problem: MixedProblem, nodes: tuple[MixedNodes, ...], df: float, values: FloatArray, mean_of_inverse: float = 1.0
 ) -> MixedFit:
     """The fit of a single node for each target."""
     posterior = MixedPosterior(problem.design, problem.system, nodes, df)
@@ -571,8 +576,8 @@ def _fit_mode(problem: MixedProblem, noise: GaussianNoise, power: tuple[float, f
 
 
 def _one_mode(
-    problem: MixedProblem, likelihood: GaussianLikelihood, power: tuple[float, float, float] | None
-) -> tuple[Nodes, bool, int]:
+    problem: MixedProblem, likelihood: PenaltyLikelihood, power: tuple[float, float, float] | None
+) -> tuple[MixedNodes, bool, int]:
     """The node of one target, whether it was found, and how often the equations were solved."""
     terms = problem.terms
     entries = lower_entries(terms)

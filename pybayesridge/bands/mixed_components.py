@@ -9,11 +9,11 @@ from scipy.special import ndtr
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.components import LITTLE, VarianceGrid
-from pybayesridge.bands.covariance import Coordinates, Factors, Terms
+from pybayesridge.bands.covariance import CovarianceCoordinates, Factors, Terms
 from pybayesridge.bands.lattice import Lattice
 from pybayesridge.bands.mixed_sampled import SampledPoints, Scores
-from pybayesridge.bands.tables import SCORES, Law
-from pybayesridge.ridge.likelihood import GaussianLikelihood
+from pybayesridge.bands.tables import SCORES, TabledLaw
+from pybayesridge.ridge.likelihood import PenaltyLikelihood
 
 CERTAIN = 1 - 1e-12
 """Largest share, and largest correlation, whose logit or inverse hyperbolic tangent is tabulated."""
@@ -93,22 +93,22 @@ class MixedGrid:
         """Posterior mean, quantiles and standard deviation of each correlation."""
         return [_summary(values, self.variances.weight, probabilities) for values in self.correlations.T]
 
-    def laws(self) -> list[Law]:
+    def laws(self) -> list[TabledLaw]:
         """The laws of each band's standard deviation and share, of correlations, and of the noise variance."""
         at, grid, out = ndtr(SCORES), self.variances, []
         for k in range(grid.log_t.shape[1]):
             if self._is_smooth(k):
                 mean, _, sd = grid.sd(k, np.zeros(0))
-                out.append(Law("sd", k, mean, sd, np.nan, *grid.law_of_band(k)))
+                out.append(TabledLaw("sd", k, mean, sd, np.nan, *grid.law_of_band(k)))
             else:
                 mean, quantiles, sd = self.sd(k, at)
-                out.append(Law.of_points("sd", k, (mean, sd, np.nan), 2 * np.log(np.maximum(quantiles, LEAST))))
+                out.append(TabledLaw.of_points("sd", k, (mean, sd, np.nan), 2 * np.log(np.maximum(quantiles, LEAST))))
             share, quantiles, little = self.shares(k, at)
             inside = np.clip(quantiles, LEAST, CERTAIN)
-            out.append(Law.of_points("share", k, (share, np.nan, little), np.log(inside) - np.log1p(-inside)))
+            out.append(TabledLaw.of_points("share", k, (share, np.nan, little), np.log(inside) - np.log1p(-inside)))
         for k, (mean, quantiles, sd) in enumerate(self.correlations_at(at)):
             limits = np.clip(quantiles, -CERTAIN, CERTAIN)
-            out.append(Law.of_points("correlation", k, (mean, sd, np.nan), np.arctanh(limits)))
+            out.append(TabledLaw.of_points("correlation", k, (mean, sd, np.nan), np.arctanh(limits)))
         return [*out, grid.law_of_noise()]
 
     def _is_smooth(self, band: int) -> bool:
@@ -117,9 +117,9 @@ class MixedGrid:
 
 
 def of_lattice(
-    coordinates: Coordinates | Scores,
+    coordinates: CovarianceCoordinates | Scores,
     lattice: Lattice | SampledPoints,
-    likelihood: GaussianLikelihood,
+    likelihood: PenaltyLikelihood,
     unit2: float,
     log_unit: float,
 ) -> MixedGrid:

@@ -28,7 +28,7 @@ MOST_OF_SPLIT = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Nodes:
+class MixedNodes:
     """Variances and correlations with weights, for one target in units of its norm.
 
     Attributes
@@ -77,7 +77,7 @@ class MixedPosterior:
 
     design: Design
     system: System | Eliminated
-    nodes: tuple[Nodes, ...]
+    nodes: tuple[MixedNodes, ...]
     df: float
     known: dict[int, Common] = field(default_factory=dict, compare=False, repr=False)
     of_z: dict[int, FloatArray] = field(default_factory=dict, compare=False, repr=False)

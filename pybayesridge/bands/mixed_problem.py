@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.bands.covariance import Coordinates, Terms
+from pybayesridge.bands.covariance import CovarianceCoordinates, Terms
 from pybayesridge.bands.eliminated import Eliminated
 from pybayesridge.bands.fit import ExactFitError
 from pybayesridge.bands.problem import EmptyBandError
@@ -101,7 +101,7 @@ class MixedProblem:
         design = self.design.of_targets(only).holding_targets()
         return MixedProblem(design, replace(self.system, xty=self.system.xty[:, only]))
 
-    def coordinates(self, prior: BetaPrime, noise: float = 1.0) -> Coordinates:
+    def coordinates(self, prior: BetaPrime, noise: float = 1.0) -> CovarianceCoordinates:
         """Coordinates of the variances under a prior of the total relative to a variance of the noise."""
         terms = self.terms
         log_unit = float(np.log(noise))
@@ -111,7 +111,7 @@ class MixedProblem:
         for bands, columns, cross in zip(terms.bands, terms.columns, terms.cross, strict=True):
             for i, band in enumerate(bands):
                 scale[band] = noise * np.sqrt(2) * cross[i, i] / self.system.strength(columns[i])
-        return Coordinates.of(terms, prior.a, prior.b, log_unit, scale)
+        return CovarianceCoordinates.of(terms, prior.a, prior.b, log_unit, scale)
 
     @property
     def far_from_zero(self) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ import scipy
 from scipy.special import betainc, betaincinv, logsumexp, ndtr, ndtri
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.bands.covariance import Coordinates, Factors, Terms, correlated, partial_scores
+from pybayesridge.bands.covariance import CovarianceCoordinates, Factors, Terms, correlated, partial_scores
 from pybayesridge.bands.lattice import Value
 from pybayesridge.bands.sampled import (
     CENTRAL,
@@ -61,7 +61,7 @@ LEAST_SHARE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Normal scores x (d,) of all variances and correlations; see :class:`pybayesridge.bands.covariance.Coordinates`.
+    """Normal scores x (d,) of all variances and correlations; others are those of :class:`CovarianceCoordinates`.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Scores:
     log_unit: float
 
     @classmethod
-    def like(cls, coordinates: Coordinates) -> Scores:
+    def like(cls, coordinates: CovarianceCoordinates) -> Scores:
         """With the prior of other coordinates."""
         return cls(coordinates.terms, coordinates.a, coordinates.b, coordinates.log_unit)
 

@@ -38,7 +38,7 @@ Below = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class TabledLaw:
     """The posterior of a quantity of one target, on a scale on which it is smooth.
 
     Attributes
@@ -70,7 +70,9 @@ class Law:
     points: FloatArray | None = None
 
     @classmethod
-    def of_points(cls, quantity: str, which: int, numbers: tuple[float, float, float], points: FloatArray) -> Law:
+    def of_points(
+        cls, quantity: str, which: int, numbers: tuple[float, float, float], points: FloatArray
+    ) -> TabledLaw:
         """A law by its quantiles at :data:`SCORES`; `numbers` are mean, standard deviation and what is little."""
         if points[0] == points[-1]:
             return cls(quantity, which, *numbers, None, float(points[0]), 0.0)

@@ -21,7 +21,7 @@ from pybayesridge.formula.all_rows import terms_of_all_rows
 from pybayesridge.formula.bands import Band, BandColumns
 from pybayesridge.formula.bars import BAND, SMOOTH, BandTerm, ColumnsTerm, GroupTerm, SmoothTerm
 from pybayesridge.formula.calls import as_state, column_of
-from pybayesridge.formula.groups import Groups, dummies
+from pybayesridge.formula.groups import GroupLevels, dummies
 from pybayesridge.formula.hints import FormulaError, name_hint
 from pybayesridge.formula.names import Context, Names, names_in_code, names_of, sees_other_rows
 from pybayesridge.formula.parse import parse_sum
@@ -290,7 +290,7 @@ def bands_of_levels(
 def _groups(
     term: GroupTerm, spec: ModelSpec, values: FloatArray, frame: pd.DataFrame, n: int | None = None
 ) -> Iterator[Band]:
-    groups = Groups.of(frame, term.groups)
+    groups = GroupLevels.of(frame, term.groups)
     count, n = len(groups.pairs), len(frame) if n is None else n
     if count == 1:
         raise FormulaError(
@@ -352,7 +352,7 @@ def _smooths(
         name = f"{label}:{term.by}"
         yield band(name, ("constant", LINE), by=(term.by, None))
     else:
-        groups = Groups.of(frame, (term.by,))
+        groups = GroupLevels.of(frame, (term.by,))
         codes, told = groups.codes(frame), groups.told()
         ordered = getattr(frame[term.by].dtype, "ordered", False)
         if len(told) == 1:

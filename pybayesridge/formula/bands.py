@@ -13,7 +13,7 @@ from scipy import sparse
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.data.arrays import NamedColumns
-from pybayesridge.formula.groups import Groups
+from pybayesridge.formula.groups import GroupLevels
 
 MOST_ELEMENTS = 1 << 28
 """Most numbers in the columns of a formula with bands, 2 GB: those of groups are mostly zeros."""
@@ -46,7 +46,7 @@ class Band:
         The columns of `spec` that are meant; of a group the one that multiplies its levels.
     term : str
         What varies by group, ``"1"`` or the name of a column; the variable of a smooth curve; else empty.
-    groups : Groups or None
+    groups : GroupLevels or None
         Of a group; of a smooth curve that holds in one level of a factor the levels of the factor.
     by : tuple or None
         Of a smooth curve with ``by=``: the column of the data, and the level in which it holds; None where the column
@@ -64,7 +64,7 @@ class Band:
     spec: ModelSpec
     of_spec: tuple[int, ...]
     term: str = ""
-    groups: Groups | None = None
+    groups: GroupLevels | None = None
     by: tuple[str, Any] | None = None
     correlated: str = ""
 

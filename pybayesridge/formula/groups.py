@@ -27,7 +27,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class GroupLevels:
     """The levels of a grouping factor, or of several factors together.
 
     Attributes
@@ -45,7 +45,7 @@ class Groups:
     pairs: IntArray
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, variables: Sequence[str]) -> Groups:
+    def of(cls, frame: pd.DataFrame, variables: Sequence[str]) -> GroupLevels:
         """The groups that occur in some rows, in which no value is missing."""
         levels = tuple(tuple(_levels(frame[name], name)) for name in variables)
         each = [_positions(frame[name], known) for name, known in zip(variables, levels, strict=True)]

@@ -16,8 +16,8 @@ from pybayesridge.sites.fit import SitesFit
 from pybayesridge.sites.posterior import (
     MIDDLE,
     NEGLIGIBLE,
-    Functionals,
     SitesCoefficients,
+    SitesFunctionals,
     SitesPosterior,
     make_posterior,
 )
@@ -160,16 +160,16 @@ class OrdinalPosterior(SitesPosterior):
         mean[e:], covariance[e:, e:] = self.mean, self.covariance
         return mean, covariance
 
-    def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> Functionals:
+    def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> SitesFunctionals:
         """Linear functions without the intercept, for rows that have none."""
         if z_rows.shape[1] < self.space.k:
             z_rows = np.hstack([np.zeros((z_rows.shape[0], 1)), z_rows])
         return SitesPosterior._of_rows(self, x_rows, z_rows)  # noqa: SLF001
 
-    def _of_rows_and_intercept(self, x_rows: AnyArray, z_rows: FloatArray) -> Functionals:
+    def _of_rows_and_intercept(self, x_rows: AnyArray, z_rows: FloatArray) -> SitesFunctionals:
         return self._of_rows(x_rows, np.hstack([np.ones((z_rows.shape[0], 1)), z_rows]))
 
-    def _at_cuts(self, i: int, f: Functionals) -> tuple[FloatArray, FloatArray]:
+    def _at_cuts(self, i: int, f: SitesFunctionals) -> tuple[FloatArray, FloatArray]:
         """Means and variances (m, K - 1) of cut points less the linear predictor at a node."""
         whole, e = self._whole(i), self._distances
         root = whole.root()

@@ -25,7 +25,7 @@ from pybayesridge.predictive.left_out import (
     mixed,
     undetermined,
 )
-from pybayesridge.ridge.likelihood import GaussianLikelihood, GaussianNoise
+from pybayesridge.ridge.likelihood import GaussianNoise, PenaltyLikelihood
 from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.profile import complement, penalized_rss
@@ -135,7 +135,7 @@ def on_user_scale(out: LeftOut, design: Design) -> LeftOut:
 
 
 def _left_out(
-    design: Design, spectrum: Spectrum, mixture: Mixture, likelihood: GaussianLikelihood
+    design: Design, spectrum: Spectrum, mixture: Mixture, likelihood: PenaltyLikelihood
 ) -> tuple[LeftOut, float]:
     """The predictions of a single target in units of its norm, and the least slack of a row."""
     keep = mixture.weight[:, 0] > 0
@@ -160,12 +160,12 @@ def _left_out(
     return joined(pieces), least
 
 
-def noise_of(mixture: Mixture, likelihood: GaussianLikelihood) -> Noise:
+def noise_of(mixture: Mixture, likelihood: PenaltyLikelihood) -> Noise:
     """The noise as a fit of a single target treats it."""
     return noise_with(mixture.df, likelihood)
 
 
-def noise_with(df: float, likelihood: GaussianLikelihood) -> Noise:
+def noise_with(df: float, likelihood: PenaltyLikelihood) -> Noise:
     """The noise where components have so many degrees of freedom."""
     if likelihood.variance is not None:
         known: FloatArray = likelihood.variance[:, None]

@@ -167,7 +167,8 @@ class SelectionEstimates(LinearEstimates):
 
     def _sizes(self, alpha: float) -> dict[str, tuple[float, float, float]]:
         """Mean and interval of the number of included columns, and of included groups where these differ."""
-        out = {"size": (self.expected_size, *map(float, self.size_interval(alpha)))}
+        low, high = self.size_interval(alpha)
+        out = {"size": (self.expected_size, float(low), float(high))}
         return out if self.units.single else out | {"groups_included": self.groups_included(alpha)}
 
     def groups_included(self, alpha: float) -> tuple[float, float, float]:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 STORED = (
-    "bands.covariance.Coordinates",
+    "bands.covariance.CovarianceCoordinates",
     "bands.covariance.Terms",
     "bands.eliminated.Eliminated",
     "bands.fit.BandFit",
     "bands.lattice.Lattice",
     "bands.mixed.MixedFit",
     "bands.mixed_posterior.MixedPosterior",
-    "bands.mixed_posterior.Nodes",
+    "bands.mixed_posterior.MixedNodes",
     "bands.mixed_sampled.SampledPoints",
     "bands.mixed_sampled.Scores",
     "bands.posterior.BandPosterior",
@@ -54,7 +54,7 @@ STORED = (
     "families.student.StudentFamily",
     "findings.Finding",
     "formula.bands.Band",
-    "formula.groups.Groups",
+    "formula.groups.GroupLevels",
     "formula.spec.FormulaSpec",
     "models.columns.ColumnData",
     "models.sources.BlockData",
@@ -135,6 +135,8 @@ STORED = (
 """Their modules and names. A class that moves keeps its old name here, as a key of MOVED."""
 
 MOVED: dict[str, str] = {
+    "bands.covariance.Coordinates": "bands.covariance.CovarianceCoordinates",
+    "bands.mixed_posterior.Nodes": "bands.mixed_posterior.MixedNodes",
     "binomial.approximation.Approximation": "sites.approximation.Approximation",
     "binomial.approximation.Kept": "sites.approximation.Kept",
     "binomial.coordinates.Coordinates": "sites.coordinates.Coordinates",
@@ -149,6 +151,7 @@ MOVED: dict[str, str] = {
     "data.responses.BinaryResponse": "families.binomial.BinaryResponse",
     "families.gaussian.Gaussian": "families.gaussian.GaussianFamily",
     "families.negativebinomial.NegativeBinomialFamily": "families.negative_binomial.NegativeBinomialFamily",
+    "formula.groups.Groups": "formula.groups.GroupLevels",
     "models.binary.BinaryRidge": "models.ridge.BayesRidge",
     "models.binary_selection.BinarySpikeSlab": "models.spike_slab.SpikeSlab",
     "results.binary.BinaryRidgeResults": "results.generalized_ridge.GeneralizedRidgeResults",

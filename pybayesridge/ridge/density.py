@@ -11,7 +11,7 @@ from scipy.special import betaln
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
-from pybayesridge.ridge.likelihood import GaussianLikelihood
+from pybayesridge.ridge.likelihood import PenaltyLikelihood
 from pybayesridge.ridge.profile import CHUNK, PenaltyModel, at_points, totals
 from pybayesridge.ridge.spectrum import Spectrum
 
@@ -99,7 +99,7 @@ def outside_counts(spectrum: Spectrum, model: PenaltyModel) -> BoolArray:
 
 def log_marginal(
     log_integral: FloatArray,
-    likelihood: GaussianLikelihood,
+    likelihood: PenaltyLikelihood,
     design: Design,
     log_weights: float,
 ) -> FloatArray:
@@ -113,7 +113,7 @@ def log_marginal(
     ----------
     log_integral : (q,) array
         Of the quadrature, or from :func:`log_likelihood`.
-    likelihood : GaussianLikelihood
+    likelihood : PenaltyLikelihood
     design : Design
     log_weights : float
         Sum of the logs of the weights.

@@ -20,7 +20,7 @@ Dof = Literal["nu", "paper"]
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianLikelihood:
+class PenaltyLikelihood:
     """Normal noise, in units of each target's squared norm.
 
     Attributes
@@ -50,7 +50,7 @@ class GaussianLikelihood:
         out = max(self.count + 2, 1.0)
         return out if self.variance is None else max(out, float((1.0 / self.variance).max(initial=1.0)))
 
-    def only(self, targets: IntArray | slice) -> GaussianLikelihood:
+    def only(self, targets: IntArray | slice) -> PenaltyLikelihood:
         """The likelihood of some of the targets."""
         return self if self.variance is None else replace(self, variance=self.variance[targets])
 
@@ -130,12 +130,12 @@ class GaussianNoise:
         """Whether the variance is known."""
         return self.sigma2 is not None
 
-    def of(self, design: Design) -> GaussianLikelihood:
+    def of(self, design: Design) -> PenaltyLikelihood:
         """The likelihood in the units of a design."""
         count = float(design.nu if self.dof == "nu" else design.n)
         if self.sigma2 is None:
-            return GaussianLikelihood(count)
-        return GaussianLikelihood(count, (np.sqrt(self.sigma2) / design.y_norm) ** 2)
+            return PenaltyLikelihood(count)
+        return PenaltyLikelihood(count, (np.sqrt(self.sigma2) / design.y_norm) ** 2)
 
     def vanishes(self, design: Design) -> BoolArray:
         """Targets without noise, since the unpenalised columns fit them exactly, (q,)."""

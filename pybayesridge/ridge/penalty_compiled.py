@@ -12,7 +12,7 @@ import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.compiled.library import built
-from pybayesridge.ridge.likelihood import GaussianLikelihood
+from pybayesridge.ridge.likelihood import PenaltyLikelihood
 from pybayesridge.ridge.spectrum import Spectrum
 
 MOST_NODES = 513
@@ -50,7 +50,7 @@ class Rule(ctypes.Structure):
 
 def describe(
     spectrum: Spectrum,
-    likelihood: GaussianLikelihood,
+    likelihood: PenaltyLikelihood,
     *,
     a: float,
     b: float,
@@ -64,7 +64,7 @@ def describe(
     Parameters
     ----------
     spectrum : Spectrum
-    likelihood : GaussianLikelihood
+    likelihood : PenaltyLikelihood
     a, b, k, log_scale : float
         See :class:`pybayesridge.ridge.profile.PenaltyModel`.
     cancelled : float

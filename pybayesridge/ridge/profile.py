@@ -22,7 +22,7 @@ from scipy.special import expit
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.linalg import blas
 from pybayesridge.ridge import penalty_compiled
-from pybayesridge.ridge.likelihood import GaussianLikelihood
+from pybayesridge.ridge.likelihood import PenaltyLikelihood
 from pybayesridge.ridge.spectrum import Spectrum
 
 SPACING = 0.25
@@ -53,14 +53,14 @@ class PenaltyModel:
         ``2 - 2a`` (mode as a density in t2) or ``1 - 2a`` (in t).
     log_scale : float
         Log of the prior's scale, in units of the rotated problem.
-    likelihood : GaussianLikelihood
+    likelihood : PenaltyLikelihood
     """
 
     a: float
     b: float
     k: float
     log_scale: float
-    likelihood: GaussianLikelihood
+    likelihood: PenaltyLikelihood
 
     @property
     def as_density(self) -> PenaltyModel:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.bands.covariance import Coordinates, Factors
+from pybayesridge.bands.covariance import CovarianceCoordinates, Factors
 from pybayesridge.bands.lattice import FINE, Lattice
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_sampled import SampledPoints, Scores
@@ -31,7 +31,7 @@ class Part:
 
     Attributes
     ----------
-    coordinates : Coordinates or Scores
+    coordinates : CovarianceCoordinates or Scores
     lattice : Lattice or SampledPoints
     latent_variance : float
         Of the noise.
@@ -39,7 +39,7 @@ class Part:
         Posterior probability of the value of the parameter.
     """
 
-    coordinates: Coordinates | Scores
+    coordinates: CovarianceCoordinates | Scores
     lattice: Lattice | SampledPoints
     latent_variance: float
     weight: float

@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 
 from pybayesridge._types import FloatArray
-from pybayesridge.bands.covariance import Coordinates
+from pybayesridge.bands.covariance import CovarianceCoordinates
 from pybayesridge.bands.lattice import FINER, Lattice, Refinement, Value, grown, refined, root_at
 from pybayesridge.bands.mixed import MOST_DIMENSIONS, STARTS, WINDOW, independent, watched
 from pybayesridge.bands.mixed_problem import MixedProblem
@@ -77,7 +77,7 @@ class Integral:
 class Place:
     """Coordinates that suit a posterior, its middle, and a root of its covariance."""
 
-    coordinates: Coordinates
+    coordinates: CovarianceCoordinates
     middle: FloatArray
     root: FloatArray
 
@@ -133,19 +133,19 @@ def _step(ladder: FloatArray, at: int, error: float, tol: float) -> int:
     return at + 1 + (error > MUCH * tol)
 
 
-def _flatness(at: Coordinates | Scores, total: float, power: float) -> float:
+def _flatness(at: CovarianceCoordinates | Scores, total: float, power: float) -> float:
     """What coefficients that are flat in units of the latent response take from the log density."""
     return power * float(np.log1p(total * np.exp(-at.log_unit)))
 
 
-def height_of(seen: Seen, at: Coordinates | Scores, x: FloatArray, power: float) -> float:
+def height_of(seen: Seen, at: CovarianceCoordinates | Scores, x: FloatArray, power: float) -> float:
     """The log density of coordinates, without their window."""
     factors = at.factors(x)
     total = float(seen.space.terms.totals(factors).sum())
     return seen.at(x, factors).log_evidence + float(at.log_prior(x)) - _flatness(at, total, power)
 
 
-def _density(seen: Seen, coordinates: Coordinates | Scores, power: float, x: FloatArray) -> Value:
+def _density(seen: Seen, coordinates: CovarianceCoordinates | Scores, power: float, x: FloatArray) -> Value:
     """The log density of coordinates, and where the approximation is with its coefficients."""
     space, c = seen.space, seen.likelihood.latent_variance
     factors = coordinates.factors(x)

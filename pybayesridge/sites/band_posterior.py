@@ -29,7 +29,7 @@ from pybayesridge.sites.posterior import (
     MOST_OF_NODES,
     NEGLIGIBLE,
     Components,
-    Functionals,
+    SitesFunctionals,
     SitesPosterior,
     to_user,
 )
@@ -157,7 +157,7 @@ class BandSitesPosterior(SitesPosterior):
         factors = self._factors_at(node)
         return self.nodes[node].gaussian(self.space.at(factors)), self.space.functionals_at(coords, factors)
 
-    def _variances(self, f: Functionals) -> FloatArray:
+    def _variances(self, f: SitesFunctionals) -> FloatArray:
         if not self.has_variance:
             return np.full(f.count, np.inf)
         out: FloatArray = np.einsum("ij,ij->i", blas.product(f.coords, self.covariance), f.coords)
@@ -166,7 +166,7 @@ class BandSitesPosterior(SitesPosterior):
             out += np.einsum("mi,ij,mj->m", new, covariance, new)
         return np.maximum(out, 0.0)
 
-    def _at_nodes(self, f: Functionals) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _at_nodes(self, f: SitesFunctionals) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean and standard deviation at each node that matters, (M, m), and the nodes' weights."""
         keep = np.flatnonzero(self.weight > NEGLIGIBLE)
         mean, sd = np.empty((2, keep.size, f.count))
@@ -181,22 +181,22 @@ class BandSitesPosterior(SitesPosterior):
                 sd[i] = np.sqrt(variance)
         return mean, sd, self.weight[keep] / self.weight[keep].sum()
 
-    def _of_rows(self, x_rows: Any, z_rows: FloatArray) -> Functionals:
+    def _of_rows(self, x_rows: Any, z_rows: FloatArray) -> SitesFunctionals:
         """Functionals of rows of the columns (m, p), after which may stand what multiplies new levels' effects."""
         p, count = self.design.p, self.space.terms.count
         inside = self.design.rows_outside_z(x_rows[:, :p], z_rows)
         outside = x_rows[:, p:] if x_rows.shape[1] > p else np.zeros((x_rows.shape[0], count))
-        return Functionals(np.hstack([z_rows @ to_user(self.design), inside]), outside)
+        return SitesFunctionals(np.hstack([z_rows @ to_user(self.design), inside]), outside)
 
     def _unit_rows(self) -> tuple[FloatArray, FloatArray]:
         k, p = self.space.k, self.design.p
         return np.vstack([np.zeros((k, p)), np.eye(p)]), np.vstack([np.eye(k), np.zeros((p, k))])
 
-    def _coefficients(self, function: Callable[[Functionals], FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def _coefficients(self, function: Callable[[SitesFunctionals], FloatArray]) -> tuple[FloatArray, FloatArray]:
         k, p = self.space.k, self.design.p
         of_z = function(self._of_rows(np.zeros((k, p)), np.eye(k)))
         own = np.hstack([np.zeros((p, k)), np.diag(1.0 / self.design.scale)])
-        return of_z, self._chunked(Functionals(own, np.zeros((p, self.space.terms.count))), function)
+        return of_z, self._chunked(SitesFunctionals(own, np.zeros((p, self.space.terms.count))), function)
 
 
 def make_band_posterior(

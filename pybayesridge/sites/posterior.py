@@ -66,7 +66,7 @@ ELEMENTS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Functionals:
+class SitesFunctionals:
     """m linear functions of the coordinates and of what lies outside the row space.
 
     Attributes
@@ -374,12 +374,12 @@ class SitesPosterior:
         out: FloatArray = np.sort(explained / (explained + space.design.n * noise))
         return out
 
-    def _means(self, f: Functionals) -> FloatArray:
+    def _means(self, f: SitesFunctionals) -> FloatArray:
         if not self.has_mean:
             return np.full(f.count, np.nan)
         return f.coords @ self.mean
 
-    def _variances(self, f: Functionals) -> FloatArray:
+    def _variances(self, f: SitesFunctionals) -> FloatArray:
         if not self.has_variance:
             return np.full(f.count, np.inf)
         out: FloatArray = np.einsum("ij,ij->i", blas.product(f.coords, self.covariance), f.coords)
@@ -387,7 +387,7 @@ class SitesPosterior:
         out[beyond] += f.outside[beyond] * self.mean_t2
         return np.maximum(out, 0.0)
 
-    def _at_nodes(self, f: Functionals) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _at_nodes(self, f: SitesFunctionals) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean and standard deviation at each node that matters, (K, m), and the nodes' weights."""
         keep = np.flatnonzero(self.weight > NEGLIGIBLE)
         mean, sd = np.empty((2, keep.size, f.count))
@@ -401,18 +401,18 @@ class SitesPosterior:
                 sd[i] = np.sqrt(gaussian.variances(rows) + f.outside * np.exp(log_t2))
         return mean, sd, self.weight[keep] / self.weight[keep].sum()
 
-    def _quantiles(self, f: Functionals, probabilities: FloatArray) -> FloatArray:
+    def _quantiles(self, f: SitesFunctionals, probabilities: FloatArray) -> FloatArray:
         mean, sd, weight = self._at_nodes(f)
         return Common(mean, sd, weight, np.inf).quantiles(probabilities)
 
-    def _response_means(self, f: Functionals) -> FloatArray:
+    def _response_means(self, f: SitesFunctionals) -> FloatArray:
         if not self.likelihood.has_mean:
             return self.likelihood.mean(self._quantiles(f, MIDDLE)[:, 0])
         mean, sd, weight = self._at_nodes(f)
         out: FloatArray = weight @ self.likelihood.mean_over(mean, sd**2)
         return out
 
-    def _response_sds(self, f: Functionals) -> FloatArray:
+    def _response_sds(self, f: SitesFunctionals) -> FloatArray:
         if not self.likelihood.has_mean:
             ends = self.likelihood.mean(self._quantiles(f, np.array(AROUND_MEDIAN)))
             half: FloatArray = 0.5 * (ends[:, 2] - ends[:, 0])
@@ -426,7 +426,7 @@ class SitesPosterior:
             second += share * (at**2).mean(axis=1)
         return np.sqrt(np.maximum(second - first**2, 0.0))
 
-    def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> Functionals:
+    def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> SitesFunctionals:
         space, design = self.space, self.space.design
         rows = design.rows_outside_z(x_rows, z_rows)
         inside = space.spectrum.project_rows(design, rows)
@@ -435,26 +435,28 @@ class SitesPosterior:
             left = rows - space.spectrum.standardized_coefficients(design, np.ascontiguousarray(inside.T)).T
             rest, whole = (np.einsum("ij,ij->i", a, a) for a in (left, rows))
             outside = np.where(rest > LEFT * whole, rest, 0.0)
-        return Functionals(np.hstack([z_rows @ to_user(design), inside]), outside)
+        return SitesFunctionals(np.hstack([z_rows @ to_user(design), inside]), outside)
 
-    def _coefficients(self, function: Callable[[Functionals], FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def _coefficients(self, function: Callable[[SitesFunctionals], FloatArray]) -> tuple[FloatArray, FloatArray]:
         space, design, k = self.space, self.space.design, self.space.k
         of_z = function(self._of_rows(np.zeros((k, design.p)), np.eye(k)))
         pieces = []
         for part, right in _gathered(space.spectrum.right_pieces(design)):
             m = right.shape[0]
             outside = outside_of_columns(design, space.spectrum, part.start, right)
-            values = self._chunked(Functionals(np.hstack([np.zeros((m, k)), right]), outside), function)
+            values = self._chunked(SitesFunctionals(np.hstack([np.zeros((m, k)), right]), outside), function)
             unit = 1.0 / design.scale[part]
             pieces.append(values * (unit[:, None] if values.ndim == 2 else unit))
         if not pieces:
-            return of_z, function(Functionals(np.empty((0, k + space.rank)), np.empty(0)))
+            return of_z, function(SitesFunctionals(np.empty((0, k + space.rank)), np.empty(0)))
         return of_z, np.concatenate(pieces)
 
-    def _chunked(self, f: Functionals, function: Callable[[Functionals], FloatArray]) -> FloatArray:
+    def _chunked(self, f: SitesFunctionals, function: Callable[[SitesFunctionals], FloatArray]) -> FloatArray:
         step = max(1, ELEMENTS // max(self.weight.size, 1))
         parts = range(0, max(f.count, 1), step)
-        return np.concatenate([function(Functionals(f.coords[i : i + step], f.outside[i : i + step])) for i in parts])
+        return np.concatenate(
+            [function(SitesFunctionals(f.coords[i : i + step], f.outside[i : i + step])) for i in parts]
+        )
 
 
 @dataclass(frozen=True, slots=True)

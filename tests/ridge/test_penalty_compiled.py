@@ -7,7 +7,7 @@ import pytest
 
 from pybayesridge.compiled import library as compiled_library
 from pybayesridge.ridge import penalty_compiled
-from pybayesridge.ridge.likelihood import GaussianLikelihood
+from pybayesridge.ridge.likelihood import PenaltyLikelihood
 from pybayesridge.ridge.profile import PenaltyModel, described, find_modes, search_grid
 from pybayesridge.ridge.quadrature import integrate
 from pybayesridge.ridge.spectrum import Spectrum
@@ -64,7 +64,7 @@ def problem(rank, left, spread, rss0, *, prior=(0.5, 0.5), variance=None, outsid
         smallest=float((s[-1] / s[0]) ** 2),
         noise=1e-14,
     )
-    likelihood = GaussianLikelihood(float(rank + left), noise)
+    likelihood = PenaltyLikelihood(float(rank + left), noise)
     return spectrum, PenaltyModel(*prior, 2.0 - 2 * prior[0], float(rng.normal()), likelihood)
 
 
@@ -107,7 +107,7 @@ def two_scales(first, second, small, share, rss0, nu):
     s = np.r_[np.ones(first), np.full(second, small)]
     z = np.r_[np.full(first, np.sqrt(share / first)), np.full(second, np.sqrt((1 - share - rss0) / second))]
     spectrum = Spectrum(s, 1.0, z[:, None], np.array([rss0]), s.size, nu, "svd", None, None, small**2, 1e-14)
-    return spectrum, PenaltyModel(0.5, 0.5, 1.0, 0.0, GaussianLikelihood(float(nu)))
+    return spectrum, PenaltyModel(0.5, 0.5, 1.0, 0.0, PenaltyLikelihood(float(nu)))
 
 
 @pytest.mark.parametrize("rss0", [1e-2, 1e-8])
