@@ -16,7 +16,6 @@ from pybayesridge.bands.problem import LEAST_SHARE, BandProblem, EmptyBandError
 from pybayesridge.data.bands import Bands
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.bands import BandRidgeResults
-from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.sites.band_methods import BandSitesMethod
 from pybayesridge.text import listed
 
@@ -44,7 +43,7 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
         parameterization=options["parameterization"],
         log_variance=None if lam is None else -np.log(penalties_of(lam, bands)),
     )
-    noise = GaussianNoise(model.known_sigma2)
+    noise = model.noise()
     mixed = bool(bands.sets) or bands.eliminated is not None
     made = mixed_problem if mixed else _problem
     if bands.sets:

@@ -11,7 +11,6 @@ from pybayesridge.data.frames import unmasked
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.ridge.fit import FitOptions
-from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.loocv import FullLeverageError
 from pybayesridge.ridge.many import fit_targets
 from pybayesridge.ridge.methods import RidgeMethod
@@ -32,7 +31,7 @@ def fit(model: BayesRidge, entry: RidgeMethod, options: dict[str, Any], recipe: 
         parameterization=options["parameterization"],
         accelerate=options["accelerate"],
     )
-    noise = GaussianNoise(model.known_sigma2, options["dof"])
+    noise = model.noise(options["dof"])
     design, spectrum = model.prepare(rotate)
     try:
         found = fit_targets(entry.fit, design, spectrum, model.prior_of_tau2, noise, chosen)

@@ -17,6 +17,7 @@ from pybayesridge.design.design import Design
 from pybayesridge.formula.late import build as formulas
 from pybayesridge.late import Late
 from pybayesridge.models.base import LinearModel
+from pybayesridge.ridge.likelihood import Dof, GaussianNoise
 from pybayesridge.ridge.prior import BetaPrime
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ class RidgeModel(LinearModel):
     def keeps_sparse(self) -> bool:
         """Whether sparse rows stay so: with several penalties."""
         return self.bands is not None
+
+    def noise(self, dof: Dof = "nu", sigma2: float | None = None) -> GaussianNoise:
+        """The noise variance, known or not, or held at a value; and the degrees of freedom. Internal."""
+        return GaussianNoise(self.known_sigma2 if sigma2 is None else sigma2, dof)
 
     def rows_with_groups(
         self, exog: RowsLike | None, transform: bool, *, groups: bool = True

@@ -17,7 +17,7 @@ from pybayesridge.linalg.blas import one_pool
 from pybayesridge.progress import line
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.spike_slab import SpikeSlabResults
-from pybayesridge.selection.check import check_selection
+from pybayesridge.selection.doubt import check_selection
 from pybayesridge.selection.options import options_of, stored, with_progress
 from pybayesridge.selection.posterior import posterior_of
 from pybayesridge.text import listed

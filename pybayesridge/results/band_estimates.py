@@ -13,7 +13,6 @@ from pybayesridge.results.estimates import summary_of_draws
 from pybayesridge.results.gaussian_estimates import GaussianEstimates
 from pybayesridge.results.labelled import Labelled, per_row, per_target
 from pybayesridge.results.variance_components import VarianceComponents
-from pybayesridge.ridge.likelihood import GaussianNoise
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -38,11 +37,6 @@ class BandEstimates(VarianceComponents, GaussianEstimates):
     parameterization: str
     dof: ClassVar[str] = "nu"
     sigma2: Labelled[float | pd.Series] = Labelled("targets")
-
-    @property
-    def noise(self) -> GaussianNoise:
-        """The noise variance, known or not."""
-        return GaussianNoise(self.model.known_sigma2)
 
     @per_target
     def quadrature_error(self) -> float | FloatArray:
@@ -74,15 +68,15 @@ class BandEstimates(VarianceComponents, GaussianEstimates):
         entry = self.method_entry
         if not (entry.integrates or entry.given):
             raise AttributeError(f"log_marginal is not computed by method={self.method!r}: use 'exact'")
-        found = self.band_fit.log_marginal(self.noise, self.model.log_weights, given=entry.given)
+        found = self.band_fit.log_marginal(self.model.noise(), self.model.log_weights, given=entry.given)
         return self._per_target(found)
 
     def _made_grid(self, i: int) -> Variances:
-        return self.band_fit.grid(self.noise, i)
+        return self.band_fit.grid(self.model.noise(), i)
 
     def explained_variance_of(self, i: int, alpha: float, rng: RandomLike = 0) -> FloatArray:
         """Mean, median and interval for one target, whose draws are the same whatever the others are."""
-        share = self.band_fit.explained(self.noise, i, np.random.default_rng(rng))
+        share = self.band_fit.explained(self.model.noise(), i, np.random.default_rng(rng))
         return summary_of_draws(share, alpha)
 
     @per_row

@@ -28,7 +28,6 @@ from pybayesridge.results.facts import Written
 from pybayesridge.results.plots import bands as band_plots
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.prediction import BayesPrediction
-from pybayesridge.ridge.likelihood import GaussianNoise
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -179,7 +178,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
     def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         design, beta, tau2, sigma2, correlations = self.posterior.design, [], [], [], []
         for i in range(design.q):
-            drawn = self.band_fit.draw(self.noise, i, n, generator)
+            drawn = self.band_fit.draw(self.model.noise(), i, n, generator)
             correlations.append(drawn.correlations)
             beta.append(self.model.scatter(drawn.of_z.T, drawn.b.T, design).T)
             tau2.append(np.exp(drawn.log_variance))
@@ -246,18 +245,18 @@ class BandRidgeResults(BandEstimates, LinearResults):
 
     def rows_left_out(self, target: int) -> LeftOut:
         """Predictions of the rows of a target from the others."""
-        return rows_left_out(self.posterior, self._noise_of_others(target), target)
+        return rows_left_out(self.posterior, self.model.noise(sigma2=self._held_noise(target)), target)
 
     def groups_left_out(self, target: int, codes: IntArray) -> LeftOut:
         """Predictions of groups of rows of a target, each from the other rows."""
-        return groups_left_out(self.posterior, self._noise_of_others(target), target, codes)
+        return groups_left_out(self.posterior, self.model.noise(sigma2=self._held_noise(target)), target, codes)
 
-    def _noise_of_others(self, target: int) -> GaussianNoise:
-        """The noise where rows are left out: an estimate stays as it is."""
+    def _held_noise(self, target: int) -> float | None:
+        """The noise variance where rows are left out: an estimate stays as it is; None where there is none."""
         entry = self.method_entry
         if entry.uses_prior or entry.given:
-            return self.noise
-        return GaussianNoise(float(np.atleast_1d(self.arrays.sigma2)[target]))
+            return None
+        return float(np.atleast_1d(self.arrays.sigma2)[target])
 
     def _release_rows(self, row_space: bool) -> None:
         if not row_space:

@@ -266,7 +266,7 @@ def _selection_posterior(results: SpikeSlabResults, without: Collection[str]) ->
 
 
 def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[str, Any]:
-    entry, noise = results.method_entry, results.noise
+    entry, noise = results.method_entry, results.model.noise()
     posterior = results.posterior
     if results.bands.eliminated is not None and posterior.design.p > MOST_COLUMNS:
         raise ValueError(

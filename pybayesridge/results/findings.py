@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.ridge_estimates import RidgeEstimates
     from pybayesridge.results.selection_estimates import SelectionEstimates
     from pybayesridge.results.variance_components import VarianceComponents
-    from pybayesridge.selection.check import Check
+    from pybayesridge.selection.doubt import Check
 
 FEW_DIGITS = 1e-8
 """Relative error of a fit from which on it has lost too many digits."""
@@ -86,7 +86,7 @@ ZERO_ONE = "The response is 0 or 1, and modelled as a number: family='binomial' 
 def of_ridge(res: RidgeEstimates) -> list[Finding]:
     """Findings on the validity of a ridge, which cost nothing to find."""
     fit, design = res.ridge_fit, res.posterior.design
-    vanishes = res.noise.vanishes(design)
+    vanishes = res.model.noise(res.dof).vanishes(design)
     out: list[Finding] = []
 
     def add(code: str, mask: BoolArray, text: str, category: type[Warning] | None) -> None:
@@ -211,7 +211,7 @@ def on_reading_ridge(res: RidgeEstimates) -> list[Finding]:
         out.append(note("nothing-to-shrink", NOTHING_TO_SHRINK))
     information = res.arrays.penalty_information if design.p else None
     if information is not None:
-        vanishes = res.noise.vanishes(design)
+        vanishes = res.model.noise(res.dof).vanishes(design)
         weak = (np.atleast_1d(information) <= LITTLE) & ~vanishes & ~fit.perfect
         if weak.any():
             text = "The data contain little information about lambda: its posterior is close to its prior."
@@ -236,7 +236,7 @@ def collinearity(res: RidgeEstimates) -> list[Finding]:
 def intervals_of_ridge(res: RidgeEstimates) -> Finding:
     """Finding on the uncertainty that the intervals of a ridge account for."""
     entry = res.method_entry
-    what = entry.intervals_known_noise if res.noise.known else entry.intervals
+    what = entry.intervals_known_noise if res.model.noise().known else entry.intervals
     prior = f" {_prior_in_words(res)}" if entry.uses_prior else ""
     return note("intervals", f"{what} {_scale(res)}{prior}")
 

@@ -120,13 +120,15 @@ class BayesRidgeResults(coefficients.ColumnResults):
         """Predictions of the rows of a target from the others."""
         if not self.noise_sd[target] > 0:
             raise NoDensityError(None, NO_NOISE)
-        return rows_left_out(self.ridge_fit.posterior(self.posterior.design), self.noise, target)
+        return rows_left_out(self.ridge_fit.posterior(self.posterior.design), self.model.noise(self.dof), target)
 
     def groups_left_out(self, target: int, codes: IntArray) -> LeftOut:
         """Predictions of groups of rows of a target, each from the other rows."""
         if not self.noise_sd[target] > 0:
             raise NoDensityError(None, NO_NOISE)
-        return groups_left_out(self.ridge_fit.posterior(self.posterior.design), self.noise, target, codes)
+        return groups_left_out(
+            self.ridge_fit.posterior(self.posterior.design), self.model.noise(self.dof), target, codes
+        )
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients.

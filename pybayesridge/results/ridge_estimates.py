@@ -15,7 +15,6 @@ from pybayesridge.results.estimates import SUMMARY, summary_of_draws
 from pybayesridge.results.gaussian_estimates import GaussianEstimates
 from pybayesridge.results.labelled import Labelled, per_row, per_target
 from pybayesridge.ridge.fit import RidgeFit
-from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.penalty import HYPERPARAMETERS, FittedPenalty
 
 if TYPE_CHECKING:
@@ -79,15 +78,11 @@ class RidgeEstimates(GaussianEstimates):
         return self.penalty.has_posterior(i)
 
     @property
-    def noise(self) -> GaussianNoise:
-        """The noise variance, known or not, and the degrees of freedom."""
-        return GaussianNoise(self.model.known_sigma2, self.dof)
-
-    @property
     def penalty(self) -> FittedPenalty:
         """The posterior of the penalty, in the numerics' own units."""
-        prior = self.model.prior_of_tau2
-        return FittedPenalty(self.posterior.design, self.ridge_fit, prior, self.noise, self.parameterization)
+        model, design = self.model, self.posterior.design
+        noise = model.noise(self.dof)
+        return FittedPenalty(design, self.ridge_fit, model.prior_of_tau2, noise, self.parameterization)
 
     @per_target
     def log_marginal(self) -> float | FloatArray:

@@ -16,8 +16,7 @@ from pybayesridge.results import monte_carlo
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.estimates import SUMMARY, LinearEstimates, summary_of_draws
 from pybayesridge.results.labelled import per_coefficient
-from pybayesridge.selection.check import Check
-from pybayesridge.selection.doubt import Doubt
+from pybayesridge.selection.doubt import Check, Doubt
 from pybayesridge.selection.problem import Units, units_of
 from pybayesridge.selection.result import CredibleSet, Exact
 from pybayesridge.text import did_you_mean

@@ -23,8 +23,7 @@ from pybayesridge.results.base import LinearResults
 from pybayesridge.results.facts import SHOWN, ShownCoefficients, Written
 from pybayesridge.results.plots import spike_slab as spike_slab_plots
 from pybayesridge.results.selection_estimates import SelectionEstimates
-from pybayesridge.selection.check import Check
-from pybayesridge.selection.doubt import Doubt, doubts
+from pybayesridge.selection.doubt import Check, Doubt, doubts
 from pybayesridge.text import count, rounded
 
 if TYPE_CHECKING:

@@ -96,7 +96,7 @@ STORED = (
     "ridge.prior.BetaPrime",
     "ridge.quadrature.Quadrature",
     "ridge.spectrum.Spectrum",
-    "selection.check.Check",
+    "selection.doubt.Check",
     "selection.doubt.Doubt",
     "selection.estimates.Errors",
     "selection.grid.Grid",
@@ -156,6 +156,7 @@ MOVED: dict[str, str] = {
     "models.binary_selection.BinarySpikeSlab": "models.spike_slab.SpikeSlab",
     "results.binary.BinaryRidgeResults": "results.generalized_ridge.GeneralizedRidgeResults",
     "results.binary_selection.BinarySpikeSlabResults": "results.generalized_spike_slab.GeneralizedSpikeSlabResults",
+    "selection.check.Check": "selection.doubt.Check",
     "selection.credible.CredibleSet": "selection.result.CredibleSet",
 }
 """Names in files of earlier versions, and where the classes are now."""
