@@ -1,4 +1,4 @@
-"""Rows with successes among trials predicted from the others.
+"""Rows of responses that are not Gaussian predicted from the others, by the sites of the fit.
 
 Of a row that stands for several copies one copy is left out.
 """
