@@ -97,3 +97,13 @@ def test_where_there_are_none():
     for one in (prediction, linear):
         with pytest.raises(ValueError, match="is one of two values, and a linear predictor"):
             one.conf_int(obs=True)
+
+
+@pytest.mark.parametrize("dispersion", [None, 0.5])
+def test_selections_of_overdispersed_counts(dispersion):
+    chosen = fitted("negative-binomial", model=SpikeSlab, prior_inclusion=0.999, dispersion=dispersion)
+    ends = chosen.get_prediction(NEW, exposure="t").conf_int(obs=True)
+    ridge = fitted("negative-binomial", dispersion=dispersion).get_prediction(NEW, exposure="t").conf_int(obs=True)
+    assert np.abs(ends - ridge).max() <= 0.1 * ridge.max()
+    poisson = fitted("poisson").get_prediction(NEW, exposure="t").conf_int(obs=True)
+    assert (ends[1:, 1] > poisson[1:, 1]).all()

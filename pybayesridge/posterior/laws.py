@@ -279,6 +279,13 @@ class MixtureLaw:
         sd = np.sqrt(self.sd**2 + self.unit**2 * float(own.weight @ self.noise) * noise)
         return replace(self, components=replace(own, scale=scale), sd=sd, slabs=None)
 
+    def of_components(self, which: IntArray) -> MixtureLaw:
+        """The law given that it is one of some of the components, without what is known of rows within one unit."""
+        own = self.components
+        share = own.weight[which] / own.weight[which].sum()
+        part = Common(own.center[which], own.scale[which], share, own.df)
+        return MixtureLaw.of(part, self.shift, self.unit, self.noise[which])
+
     def _above(self, which: IntArray, at: FloatArray) -> FloatArray:
         some, at = self.components, at - self.shift[which]
         out = some.weight @ upper_tail(some.center[:, which], some.scale[:, which], at / self.unit, some.df)

@@ -23,7 +23,6 @@ from pybayesridge.results.facts import Written
 from pybayesridge.results.labelled import Lacking, of_family, per_row
 from pybayesridge.results.response_scale import ResponseScaleResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
-from pybayesridge.sites.penalty import of_shape
 from pybayesridge.sites.shape import ShapeGrid
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
     def _of_shape(self, alpha: float) -> FloatArray:
         """Mean, median and interval of the family's further parameter, (4,)."""
         assert self.shape_grid is not None
-        return of_shape(self.shape_grid, np.array([0.5, check_alpha(alpha) / 2, 1 - alpha / 2]))[0]
+        return self.shape_grid.summary(np.array([0.5, check_alpha(alpha) / 2, 1 - alpha / 2]))[0]
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The groups of columns, and the family's further parameter where it was integrated out."""

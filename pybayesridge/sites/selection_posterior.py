@@ -76,9 +76,17 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
 
     def new_responses(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> ResponseLaw:
         """The law of a new response at rows, whose linear predictors have an `offset` (m,)."""
-        linear = self.rows(x_rows, z_rows, offset).ask(Ask(tuple(levels().tolist()), sd=False)).quantiles[:, 0]
-        part = Part(1.0, linear, self.row_likelihood.up_to, self.row_likelihood.around)
-        return ResponseLaw([part], self.row_likelihood.whole)
+        law, parts = self.rows(x_rows, z_rows, offset), []
+        for log_shape in np.unique(self.log_shapes).tolist():
+            likelihood = self.row_likelihood if np.isnan(log_shape) else self.row_likelihood.of_shape(log_shape)
+            own = np.flatnonzero(self.log_shapes == log_shape)
+            if own.size in (0, self.log_shapes.size):
+                part, share = law, 1.0
+            else:
+                part, share = law.of_components(own), float(law.components.weight[own].sum())
+            linear = part.ask(Ask(tuple(levels().tolist()), sd=False)).quantiles[:, 0]
+            parts.append(Part(share, linear, likelihood.up_to, likelihood.around))
+        return ResponseLaw(parts, self.row_likelihood.whole)
 
     @property
     def component_weights(self) -> FloatArray:
