@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,7 @@ from pybayesridge.predictive import latent_sets
 from pybayesridge.predictive.latent_sets import RowLikelihoods, bridge
 from pybayesridge.predictive.latent_unseen import unseen_shares
 from pybayesridge.predictive.left_out import NoDensityError
-from pybayesridge.selection.result import COMPUTATIONS
+from pybayesridge.selection.result import Exact
 from tests.binomial.importance import Data, leave_one_out, reference
 
 GIVEN = {"p": 0.3, "v": 1.0}
@@ -110,9 +111,8 @@ def test_bridge_of_two_normal_posteriors():
         states = SimpleNamespace(
             weight=np.full(n, 1 / n), walker=np.repeat(np.arange(walkers), each), chain=np.zeros(n, dtype=int)
         )
-        how = COMPUTATIONS["sampler"]
-        sampled = SimpleNamespace(states=states, computation=how, effective=float(n), inflation=1.0)
-        return RowLikelihoods(sampled, slope * psi)
+        known = {"states": states, "method": "sampler", "effective": float(n), "inflation": 1.0}
+        return RowLikelihoods(Exact(**dict.fromkeys(field.name for field in fields(Exact)) | known), slope * psi)
 
     z = []
     for part in (1.0, 0.3):
