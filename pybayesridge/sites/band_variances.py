@@ -59,8 +59,8 @@ def fit_integrated(
     tol : float
         Accuracy: of the log of the integral, and of means of roots of shares, of correlations and of coefficients in
         posterior standard deviations. The lattice is refined until its halves say so. With more than
-        :data:`MOST_DIMENSIONS` variances and correlations there are weighted points, which are added to until their
-        scrambles say so, and an error twice as large is accepted.
+        :data:`pybayesridge.bands.mixed.MOST_DIMENSIONS` variances and correlations there are weighted points, which
+        are added to until their scrambles say so, and an error twice as large is accepted.
     maxiter : int
         Most sweeps or Newton steps at a node.
 
