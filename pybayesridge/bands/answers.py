@@ -7,13 +7,14 @@ from typing import Protocol
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.bands.grouped import GroupedPosterior
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandDraws, BandPosterior
 from pybayesridge.bands.tables import TabledLaw
 from pybayesridge.ridge.likelihood import GaussianNoise
 
-BandsPosterior = BandPosterior | MixedPosterior
-"""The posterior of the coefficients: without and with correlated effects."""
+BandsPosterior = BandPosterior | GroupedPosterior | MixedPosterior
+"""The posterior of the coefficients: without correlated effects, all targets alike or in groups, and with them."""
 
 
 class Variances(Protocol):
@@ -92,6 +93,9 @@ class PenaltiesFit(Protocol):
 
     def log_marginal(self, noise: GaussianNoise, log_weights: float, *, given: bool) -> FloatArray:
         """Log p(y), (q,), the penalties integrated out or, with `given`, as they are."""
+
+    def without_rows(self) -> PenaltiesFit:
+        """The same without any array over rows of the data."""
 
     def grid(self, noise: GaussianNoise, target: int) -> Variances:
         """The joint posterior of variances, correlations and noise of a target."""

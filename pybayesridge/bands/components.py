@@ -12,6 +12,7 @@ from scipy.special import expit, gammaincc, gammainccinv, gammaincinv, gammaln, 
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.bands.shares import ShareRule, pieces_of
+from pybayesridge.bands.simplex import PolynomialRule
 from pybayesridge.bands.tables import Below, TabledLaw, below_variance
 from pybayesridge.ridge.density import log_density
 from pybayesridge.ridge.profile import PenaltyModel, penalized_rss
@@ -35,9 +36,6 @@ COARSE, FINE = np.arange(-60.0, 60.0, 0.5), 241
 
 BINS = 4096
 """Points of the distribution of a variance relative to the noise variance of its component."""
-
-TINY = 1e-300
-"""Smaller posterior weights of nodes are not told apart."""
 
 NEGLIGIBLE = 1e-12
 """Shares with a smaller weight are no part of distribution functions."""
@@ -70,12 +68,14 @@ class ShareNodes:
 
     Attributes
     ----------
-    rule : ShareRule
+    rule : ShareRule or PolynomialRule
     target : int
         Its position among the targets of the rule.
     shares : (M, K) array
     weight : (M,) array
         Posterior weights.
+    log_evidence : (M,) array
+        Log density of the shares at the nodes, that of the prior not included.
     spectra : list of M Spectrum
     models : list of M PenaltyModel
         Of the total given the shares.
@@ -89,10 +89,11 @@ class ShareNodes:
         How densities are interpolated between the nodes; see :meth:`ShareRule.interpolation`.
     """
 
-    rule: ShareRule
+    rule: ShareRule | PolynomialRule
     target: int
     shares: FloatArray
     weight: FloatArray
+    log_evidence: FloatArray
     spectra: list[Spectrum]
     models: list[PenaltyModel]
     total: float
@@ -204,19 +205,22 @@ class VarianceGrid:
         slopes, at = _totals(nodes, densities)
         log_w = (_features(nodes.shares, _least(nodes)) @ slopes)[:, None] + at
         log_p = densities(log_w)
-        log_p = np.maximum(log_p, log_p.max() - FLOOR)
+        # Polynomials of all shares need smooth values also where there is next to no probability.
+        top = log_p.max(axis=1, keepdims=True) if isinstance(rule, PolynomialRule) else log_p.max()
+        log_p = np.maximum(log_p, top - FLOOR)
         log_rss = np.stack(
             [
                 np.log(penalized_rss(s, log_t2[:, None])[:, 0])
                 for s, log_t2 in zip(spectra, log_w + units[:, None], strict=True)
             ]
         )
-        finer, between = rule, np.eye(len(rule.shares))
-        if rule.order:
+        if isinstance(rule, ShareRule) and not rule.order:
+            finer, between = rule, np.eye(len(rule.shares))
+        else:
             finer = ShareRule.of(rule.box, 1 if nodes.count == 1 else ORDER, pieces_of(*PIECES[nodes.count]))
             between = rule.interpolation(finer, in_logs=nodes.in_logs)
         # The density of the shares, whose interpolation was checked, times that of the total given them.
-        log_shares = between @ (np.log(np.maximum(nodes.weight, TINY)) - _of_target(rule, nodes.target))
+        log_shares = between @ nodes.log_evidence
         terms = between @ log_p
         terms += (log_shares + _of_target(finer, nodes.target) - logsumexp(terms, axis=1))[:, None]
         mass = np.exp(terms - logsumexp(terms))

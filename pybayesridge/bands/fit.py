@@ -12,6 +12,7 @@ from scipy.special import betaln, expit, logsumexp
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.bands.components import ShareNodes, VarianceGrid, log_variances
 from pybayesridge.bands.evidence import Evidence, maximise
+from pybayesridge.bands.grouped import GroupedFit
 from pybayesridge.bands.posterior import BandDraws, BandPosterior, scaled
 from pybayesridge.bands.problem import BandProblem, factors_of
 from pybayesridge.bands.sampled import (
@@ -23,8 +24,11 @@ from pybayesridge.bands.sampled import (
     scramble_of,
     together,
 )
-from pybayesridge.bands.shares import Box, ShareRule, angles_of
+from pybayesridge.bands.shares import Box, ShareRule
+from pybayesridge.bands.simplex import EDGE, LARGEST, PolynomialRule, edges
 from pybayesridge.design.design import Design
+from pybayesridge.linalg import blas
+from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.density import log_likelihood, log_marginal
 from pybayesridge.ridge.explained import LEAST, explained_share, number_of_draws
@@ -32,7 +36,7 @@ from pybayesridge.ridge.fit import FitOptions, Parameterization, RidgeFit, penal
 from pybayesridge.ridge.given import fit_fixed
 from pybayesridge.ridge.integrated import fit_integrated
 from pybayesridge.ridge.likelihood import GaussianNoise
-from pybayesridge.ridge.mixture import effective_directions
+from pybayesridge.ridge.mixture import effective_directions, mean_coefficients
 from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.ridge.profile import PenaltyModel
@@ -43,6 +47,27 @@ MOST_BANDS = 8
 
 SIZES = (64, 64, 128, 256)
 """With more bands than product rules take: points that are added to each scramble until the error is small enough."""
+
+LOOSE = 0.02
+"""Several targets are integrated by polynomials where at least such an error is accepted."""
+
+FIRST_DEGREE = 5
+"""Of the polynomials; with two lower ones it is compared."""
+
+FINE = {2: 96, 3: 40}
+"""Points in each angle at which polynomials are summed over, by the number of bands; and two thirds of these."""
+
+DIRECTIONS = 64
+"""Of fitted values, at random, in which changes of theirs are seen."""
+
+CAUTION = 2.0
+"""Changes from lower degrees count so many times as errors."""
+
+SATURATED = 100.0
+"""Larger log ratios are not told apart."""
+
+AT_ONCE = 1 << 21
+"""Most points times targets at once of such sums."""
 
 MOST_TARGETS = 20
 """With such points each target has its own: of more targets it would take too long."""
@@ -64,6 +89,9 @@ NARROW = 0.7
 
 NARROWINGS = 40
 """Most times that this is done."""
+
+TINY = 1e-300
+"""Smaller posterior weights of nodes are not told apart."""
 
 NEGLIGIBLE = 1e-10
 """Nodes of smaller weight are no part of the posterior of the coefficients."""
@@ -93,7 +121,7 @@ class BandFit:
         Of the coefficients, from the nodes that matter to it.
     size : (K,) array
         See :class:`BandProblem`.
-    rule : ShareRule or None
+    rule : ShareRule, PolynomialRule or None
         The quadrature over the shares; None for a method that fixes them.
     shares : (M, K) array
         All nodes, also those that do not matter to the posterior of the coefficients.
@@ -120,11 +148,13 @@ class BandFit:
         or one for all of them.
     in_logs : bool
         How densities are interpolated between the nodes; see :meth:`ShareRule.interpolation`.
+    log_evidence : (M, q) array or None
+        Logs of the integrals over the total at each node, which is what is interpolated; None where `weight` says it.
     """
 
     posterior: BandPosterior
     size: FloatArray
-    rule: ShareRule | None
+    rule: ShareRule | PolynomialRule | None
     shares: FloatArray
     weight: FloatArray
     spectra: tuple[Spectrum, ...]
@@ -138,11 +168,16 @@ class BandFit:
     loss: float
     log_w: FloatArray | None = None
     in_logs: bool = False
+    log_evidence: FloatArray | None = None
 
     @property
     def count(self) -> int:
         """Number of bands."""
         return int(self.size.size)
+
+    def without_rows(self) -> BandFit:
+        """The same without any array over rows of the data."""
+        return replace(self, posterior=self.posterior.without_rows())
 
     def factors(self, node: int) -> FloatArray:
         """What the columns of each band are multiplied by at a node, (K,)."""
@@ -198,7 +233,8 @@ class BandFit:
             rule=self.rule,
             target=target,
             shares=self.shares,
-            weight=self.weight[:, target],
+            weight=self.weight[:, target] if self.log_evidence is None else _weight(self.log_evidence[:, target]),
+            log_evidence=self._log_evidence(target),
             spectra=[spectrum.of_targets(only) for spectrum in self.spectra],
             models=[self.model(m, noise).only(only) for m in range(len(self.spectra))],
             total=float(np.log(self.size.sum())),
@@ -207,6 +243,16 @@ class BandFit:
             in_logs=self.in_logs,
         )
         return VarianceGrid.of(nodes)
+
+    def _log_evidence(self, target: int) -> FloatArray:
+        """Log of the integral over the total at each node, for a target, but for a constant, (M,)."""
+        if self.log_evidence is not None:
+            return self.log_evidence[:, target]
+        assert isinstance(self.rule, ShareRule)
+        log_weight = self.rule.log_weight
+        own = log_weight if log_weight.ndim == 1 else log_weight[:, target]
+        out: FloatArray = np.log(np.maximum(self.weight[:, target], TINY)) - own
+        return out
 
     def _grid_at_point(self, target: int, unit2: float) -> VarianceGrid:
         assert self.log_w is not None
@@ -310,6 +356,10 @@ class _Nodes:
         """Posterior weights, (M, q)."""
         return _weight(self.log_terms)
 
+    def of_targets(self, which: IntArray) -> _Nodes:
+        """The same of some of the targets."""
+        return _Nodes(self.rule, [fit.of_targets(which) for fit in self.fits])
+
 
 @dataclass(frozen=True, slots=True)
 class _Summary:
@@ -359,6 +409,10 @@ class _Summary:
         """See :func:`_needed`."""
         return _needed(self.rule, self.log_integrals, self.log_variances)
 
+    def of_targets(self, which: IntArray) -> _Summary:
+        """The same of some of the targets."""
+        return _Summary(self.rule, *(getattr(self, name)[..., which] for name in self.__slots__[1:]))
+
 
 def _needed(rule: ShareRule, log_integrals: FloatArray, log_variances: FloatArray) -> Box:
     """The part of the box outside which no target's density, nor the mean variance of a band, matters."""
@@ -375,7 +429,7 @@ def _weight(log_terms: FloatArray) -> FloatArray:
     return out
 
 
-def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit:
+def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit | GroupedFit:
     """All penalties integrated out.
 
     Parameters
@@ -388,7 +442,9 @@ def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol:
         Largest error that is accepted: of the log of the integral over the shares; of their density interpolated
         between the nodes, in total variation; of means of shares in standard deviations; of the root mean square of
         the standard deviation of each band, relative to it; and of fitted values in root mean squares of theirs. It
-        follows from the change that the last rule made. With more than three bands the shares are weighted points,
+        follows from the change that the last rule made. Of several targets, and with at least 0.02, it is that of
+        polynomials in the shares, and also counts what it changes that the weights of nodes must not be negative.
+        With more than three bands the shares are weighted points,
         whose scrambles tell the error, and 20 times as much is accepted.
 
     Raises
@@ -398,6 +454,31 @@ def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol:
     """
     if problem.count > max(ORDERS):
         return _fit_sampled(problem, prior, noise, tol)
+    found: list[_Part] = []
+    rest = np.arange(problem.design.q)
+    if problem.count > 1 and problem.design.q > 1 and tol >= LOOSE:
+        found, rest = _by_polynomials(problem, prior, noise, tol)
+    if rest.size:
+        others = _by_products(problem if not found else problem.of_targets(rest), prior, noise, tol)
+        found += [replace(part, members=rest[part.members]) for part in others]
+    count = sum(part.count for part in found)
+    fits = tuple(part.fit for part in found)
+    if len(found) == 1:
+        return replace(fits[0], n_iter=count)
+    return GroupedFit(problem.design, fits, tuple(part.members for part in found), count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some of the targets, by their positions, their fit, and how many ridges were fitted for it first."""
+
+    members: IntArray
+    fit: BandFit
+    count: int
+
+
+def _by_products(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> list[_Part]:
+    """By product rules that become finer, each for the targets for which those before were not accurate enough."""
     orders = ORDERS[problem.count]
     own, count = problem.prior(prior), 0
     box = Box.whole(problem.count)
@@ -410,7 +491,7 @@ def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol:
         box = narrowed
         nodes = _at_rule(problem, own, noise, ShareRule.of(box, orders[0]))
         count += len(nodes.fits)
-    error, in_logs = np.zeros(problem.design.q), False
+    members, error, out = np.arange(problem.design.q), np.zeros(problem.design.q), []
     coarse = _Summary.of(problem, nodes)
     for order in orders[1:]:
         # The rotations of a rule take memory: those of one at a time are kept.
@@ -421,11 +502,260 @@ def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol:
         change = _difference(problem, coarse, fine)
         # An error that falls geometrically: that of the coarser rule is about the change.
         error = np.minimum(change, change ** (order / coarse.rule.order))
-        in_logs = bool(_off(coarse, fine, True).sum() < _off(coarse, fine, False).sum())
-        coarse = fine
-        if (error <= tol).all():
+        in_logs = _off(coarse, fine, True) < _off(coarse, fine, False)
+        done = (error <= tol) | (order == orders[-1])
+        for some in (done & in_logs, done & ~in_logs):
+            at = np.flatnonzero(some)
+            if at.size:
+                which = (problem, nodes) if some.all() else (problem.of_targets(at), nodes.of_targets(at))
+                part = _collected(which[0], own, which[1], error[at], error[at] <= tol)
+                out.append(_Part(members[at], replace(part, in_logs=bool(in_logs[at[0]])), count))
+                count = 0
+        if done.all():
+            return out
+        rest = np.flatnonzero(~done)
+        problem, members, coarse = problem.of_targets(rest), members[rest], fine.of_targets(rest)
+    return [_Part(members, _collected(problem, own, nodes, error, error <= tol), count)]
+
+
+def _by_polynomials(
+    problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float
+) -> tuple[list[_Part], IntArray]:
+    """By polynomials of rising degree in the shares, each for the targets for which those before were not accurate.
+
+    Also returns the targets for which none was.
+    """
+    own, bands = problem.prior(prior), problem.count
+    sketch = problem.design.transposed_times(
+        np.random.default_rng(SEED).normal(size=(len(problem.design.y), DIRECTIONS)) / np.sqrt(DIRECTIONS)
+    )
+    members, out, count = np.arange(problem.design.q), [], -len(edges(bands))
+    known = _Known.of(problem, own, noise, PolynomialRule.of(bands, FIRST_DEGREE), sketch)
+    at_edges = _at_rule(problem, own, noise, ShareRule.at(edges(bands))).log_integrals
+    for degree in range(FIRST_DEGREE, LARGEST[bands] + 1):
+        rule = PolynomialRule.of(bands, degree)
+        if degree > FIRST_DEGREE:
+            known = known.with_more(_Known.of(problem, own, noise, rule, sketch, len(known.fits)))
+        found = _by_degrees(known, rule, at_edges)
+        done = found.error <= tol
+        if done.any():
+            at = np.flatnonzero(done)
+            part, fits = problem.of_targets(at), [fit.of_targets(at) for fit in known.fits]
+            fit = _collected(
+                part, own, _Nodes(ShareRule.at(rule.shares), fits), found.error[at], done[at], found.weight[:, at]
+            )
+            log_evidence = known.log_integral[:, at]
+            fit = replace(fit, rule=rule, log_integral=found.log_integral[at], log_evidence=log_evidence)
+            out.append(_Part(members[at], fit, len(rule.shares) - count))
+            count = len(rule.shares)
+        rest = np.flatnonzero(~done)
+        problem, known, members = problem.of_targets(rest), known.of_targets(rest), members[rest]
+        at_edges = at_edges[:, rest]
+        if not rest.size:
             break
-    return replace(_collected(problem, own, nodes, error, error <= tol, count), in_logs=in_logs)
+    return out, members
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known at the nodes of a rule of polynomials, of q targets.
+
+    Attributes
+    ----------
+    fits : list of M RidgeFit
+    log_integral : (M, q) array
+        As of :class:`_Nodes`.
+    log_mean : (M, q) array
+        Logs of the mean of what the variances of all bands are, but for their shares; 0 where one has no mean.
+    noise, rank : (M, q) arrays
+        As of :class:`_Summary`, at each node.
+    fitted : (M, c, q) array
+        Fitted values in random directions, in units of the targets' norms.
+    """
+
+    fits: list[RidgeFit]
+    log_integral: FloatArray
+    log_mean: FloatArray
+    noise: FloatArray
+    rank: FloatArray
+    fitted: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        problem: BandProblem,
+        prior: BetaPrime,
+        noise: GaussianNoise,
+        rule: PolynomialRule,
+        sketch: FloatArray,
+        first: int = 0,
+    ) -> _Known:
+        """At the nodes of a rule from the position `first` on; `sketch` (p, c) are products of directions with X."""
+        nodes = _at_rule(problem, prior, noise, ShareRule.at(rule.shares[first:]))
+        means, fitted = [], []
+        for shares, fit in zip(nodes.rule.shares, nodes.fits, strict=True):
+            mixture = fit.mixture
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                mean = (mixture.weight * mixture.scale2 * np.exp(mixture.log_t2)).sum(axis=0)
+                log_mean = np.log(np.where(mixture.open_variance, 1.0, mean / fit.spectrum.top**2))
+            means.append(np.where(np.isfinite(log_mean), log_mean, 0.0))
+            factor = problem.factors(shares)
+            rows = sketch.T * factor[problem.band]
+            design = scaled(problem.design, problem.band, factor)
+            coords = fit.spectrum.project_rows(design, rows) / fit.spectrum.top
+            fitted.append(blas.product(coords, mean_coefficients(fit.spectrum, mixture)))
+        return cls(
+            nodes.fits,
+            nodes.log_integrals,
+            np.stack(means),
+            np.stack([fit.sigma2 for fit in nodes.fits]),
+            np.stack([effective_directions(fit.spectrum, fit.mixture) for fit in nodes.fits]),
+            np.stack(fitted),
+        )
+
+    def with_more(self, more: _Known) -> _Known:
+        """These and further nodes."""
+        names = self.__slots__[1:]
+        each = [np.concatenate([getattr(self, name), getattr(more, name)]) for name in names]
+        return _Known([*self.fits, *more.fits], *each)
+
+    def of_targets(self, which: IntArray) -> _Known:
+        """The same of some of the targets."""
+        each = [getattr(self, name)[..., which] for name in self.__slots__[1:]]
+        return _Known([fit.of_targets(which) for fit in self.fits], *each)
+
+
+@dataclass(frozen=True, slots=True)
+class _Summed:
+    """Sums over the shares, of polynomials: weights of the nodes (M, q), logs of the integrals and errors (q,)."""
+
+    weight: FloatArray
+    log_integral: FloatArray
+    error: FloatArray
+
+
+def _by_degrees(known: _Known, rule: PolynomialRule, at_edges: FloatArray) -> _Summed:
+    """The sums by polynomials of a degree.
+
+    Their error is the change from polynomials of the two lower degrees, and what they miss at the edges, where log
+    integrals (E, q) are `at_edges`.
+    """
+    bands, q = rule.shares.shape[1], known.log_integral.shape[1]
+    fine, coarser = (ShareRule.of(Box.whole(bands), order) for order in (FINE[bands], 2 * FINE[bands] // 3))
+    rules = [(rule, fine), (rule, coarser), *((rule.lower(rule.degree - less), fine) for less in (1, 2))]
+    between = [one.interpolation(points) for one, points in rules]
+    parts = []
+    for some in even_parts(q, max(1, AT_ONCE // len(fine.shares))):
+        own = known.of_targets(np.arange(q)[some])
+        best, *others = [_Sums.of(own, matrix, points) for matrix, (_, points) in zip(between, rules, strict=True)]
+        changes = [CAUTION * _change(own, best, other) for other in others]
+        weight = rule.nonnegative(best.weight)
+        missed = _missed(own, rule, best.share, fine, at_edges[:, some])
+        error = np.maximum.reduce([*changes, _misfit(own, best.weight, weight), missed])
+        parts.append(_Summed(weight, best.log_integral, error))
+    return _Summed(
+        np.concatenate([part.weight for part in parts], axis=1),
+        np.concatenate([part.log_integral for part in parts]),
+        np.concatenate([part.error for part in parts]),
+    )
+
+
+def _missed(
+    known: _Known, rule: PolynomialRule, share: FloatArray, fine: ShareRule, at_edges: FloatArray
+) -> FloatArray:
+    """The probability that polynomials wrongly have, or do not have, beside an edge, (q,).
+
+    Parameters
+    ----------
+    known : _Known
+    rule : PolynomialRule
+    share : (F, q) array
+        Posterior weights of the points of `fine`.
+    fine : ShareRule
+    at_edges : (E, q) array
+        Log integrals at the points of :func:`edges`.
+    """
+    ends = edges(rule.shares.shape[1])
+    off = at_edges - blas.product(rule.between(ends), known.log_integral[: len(rule.shares)])
+    out = np.zeros(off.shape[1])
+    for k in range(ends.shape[1]):
+        own = ends[:, k] < 2 * EDGE
+        weight = _weight(at_edges[own] - np.minimum(off[own], 0.0))
+        beside = share[fine.shares[:, k] < rule.margin].sum(axis=0)
+        out = np.maximum(out, beside * (weight * np.abs(np.expm1(np.minimum(off[own], SATURATED)))).sum(axis=0))
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Sums over the points of a fine rule, of what polynomials say there.
+
+    Attributes
+    ----------
+    log_density : (F, q) array
+        At the points, weights of the rule not included.
+    share : (F, q) array
+        Posterior weights of the points.
+    weight : (M, q) array
+        What the nodes count in means: not all are positive.
+    log_integral : (q,) array
+    mean, spread : (K, q) arrays
+        Of the roots of the shares, as of :func:`_share_moments`.
+    log_spread : (K, q) array
+        As of :func:`_log_spreads`.
+    """
+
+    log_density: FloatArray
+    share: FloatArray
+    weight: FloatArray
+    log_integral: FloatArray
+    mean: FloatArray
+    spread: FloatArray
+    log_spread: FloatArray
+
+    @classmethod
+    def of(cls, known: _Known, between: FloatArray, points: ShareRule) -> _Sums:
+        """By the matrix `between` from values at the first nodes to those at the points of a rule."""
+        used = between.shape[1]
+        log_density = blas.product(between, known.log_integral[:used])
+        terms = log_density + points.log_weight[:, None]
+        log_integral = logsumexp(terms, axis=0)
+        share = np.exp(terms - log_integral)
+        mean, spread = _share_moments(points, share)
+        log_mean = blas.product(between, known.log_mean[:used])
+        top = (terms + log_mean).max(axis=0)
+        of_bands = points.shares.T @ np.exp(terms + log_mean - top)
+        log_spread = 0.5 * (np.log(of_bands) + top - log_integral)
+        return cls(log_density, share, between.T @ share, log_integral, mean, spread, log_spread)
+
+
+def _change(known: _Known, fine: _Sums, coarse: _Sums) -> FloatArray:
+    """The largest change between two polynomials, or two rules for the same one, as of :func:`_difference`."""
+    changes = [
+        np.abs(fine.log_integral - coarse.log_integral),
+        (np.abs(fine.mean - coarse.mean) / fine.spread).max(axis=0),
+        np.abs(fine.log_spread - coarse.log_spread).max(axis=0),
+    ]
+    if len(fine.share) == len(coarse.share):
+        changes.append(0.5 * (fine.share * np.abs(fine.log_density - coarse.log_density)).sum(axis=0))
+    less = np.zeros_like(fine.weight)
+    less[: len(coarse.weight)] = coarse.weight
+    return np.maximum.reduce([*changes, _misfit(known, fine.weight, less)])
+
+
+def _misfit(known: _Known, weight: FloatArray, other: FloatArray) -> FloatArray:
+    """How far other weights (M, q) change fitted values and the root of their mean variance, (q,)."""
+    noise = np.maximum((weight * known.noise * np.maximum(known.rank, 1.0)).sum(axis=0), np.finfo(float).tiny)
+    change = np.einsum("mt,mct->ct", weight - other, known.fitted)
+    squares = known.noise * known.rank + (known.fitted**2).sum(axis=1)
+    variance = [
+        (each * squares).sum(axis=0) - (np.einsum("mt,mct->ct", each, known.fitted) ** 2).sum(axis=0)
+        for each in (weight, other)
+    ]
+    out: FloatArray = np.maximum(
+        np.sqrt((change**2).sum(axis=0) / noise), 0.5 * np.abs(variance[0] - variance[1]) / noise
+    )
+    return out
 
 
 def _fit_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit:
@@ -435,7 +765,7 @@ def _fit_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, t
     if q == 1:
         return found[0]
     # Nodes are fitted to all targets, and count for their own.
-    rules = [fit.rule for fit in found if fit.rule is not None]
+    rules = [fit.rule for fit in found if isinstance(fit.rule, ShareRule)]
     shares = np.vstack([rule.shares for rule in rules])
     log_weight = np.full((len(shares), q), -np.inf)
     start = 0
@@ -446,7 +776,8 @@ def _fit_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, t
     rule = ShareRule(rules[0].box, 0, angles, shares, log_weight)
     nodes = _at_rule(problem, problem.prior(prior), noise, rule)
     error, count = np.concatenate([fit.error for fit in found]), sum(fit.n_iter for fit in found) + len(shares)
-    return _collected(problem, problem.prior(prior), nodes, error, error <= SAMPLED * tol, count)
+    out = _collected(problem, problem.prior(prior), nodes, error, error <= SAMPLED * tol)
+    return replace(out, n_iter=count)
 
 
 def _one_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit:
@@ -455,8 +786,7 @@ def _one_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, t
         raise ExactFitError(np.ones(1, dtype=bool))
 
     def log_density(shares: FloatArray) -> FloatArray:
-        points = ShareRule(Box.whole(problem.count), 0, angles_of(shares), shares, np.zeros(len(shares)))
-        return _at_rule(problem, own, noise, points).log_integrals[:, 0]
+        return _at_rule(problem, own, noise, ShareRule.at(shares)).log_integrals[:, 0]
 
     start = maximise(
         Evidence.of(problem, likelihood, 0),
@@ -476,7 +806,7 @@ def _one_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, t
         nodes = _Nodes(together(rules), fits)
         error = _error_of_scrambles(problem, nodes, scramble_of(list(SIZES[: i + 1])))
     count = len(fits) + ROUNDS * POINTS
-    return _collected(problem, own, nodes, error, error <= SAMPLED * tol, count)
+    return replace(_collected(problem, own, nodes, error, error <= SAMPLED * tol), n_iter=count)
 
 
 def _error_of_scrambles(problem: BandProblem, nodes: _Nodes, scramble: FloatArray) -> FloatArray:
@@ -585,9 +915,15 @@ def _mean_coefficients(
 
 
 def _collected(
-    problem: BandProblem, prior: BetaPrime, nodes: _Nodes, error: FloatArray, converged: BoolArray, count: int
+    problem: BandProblem,
+    prior: BetaPrime,
+    nodes: _Nodes,
+    error: FloatArray,
+    converged: BoolArray,
+    given: FloatArray | None = None,
 ) -> BandFit:
-    weight, fits = nodes.weight, nodes.fits
+    """The fit by the nodes, with their own weights or those that are given (M, q)."""
+    weight, fits = nodes.weight if given is None else given, nodes.fits
     keep = np.flatnonzero((weight > NEGLIGIBLE).any(axis=1))
     kept = weight[keep] / weight[keep].sum(axis=0)
     factors = np.stack([problem.factors(nodes.rule.shares[m]) for m in keep])
@@ -615,7 +951,7 @@ def _collected(
         ),
         error=error,
         converged=converged & (inner | (weight <= NEGLIGIBLE)).all(axis=0),
-        n_iter=count,
+        n_iter=len(fits),
         loss=max(fits[m].loss for m in keep),
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pybayesridge._types import FloatArray
 from pybayesridge.bands import mixed
 from pybayesridge.bands.fit import BandFit, fit_exact, fit_given, fit_mode
+from pybayesridge.bands.grouped import GroupedFit
 from pybayesridge.bands.mixed import MixedFit
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.problem import BandProblem
@@ -44,7 +45,7 @@ class BandMethod:
     name : str
         As ``fit`` takes it.
     fit : callable
-        Problem, prior, noise and options in, a `BandFit` out.
+        Problem, prior, noise and options in, a `BandFit` out, or a `GroupedFit`.
     fit_mixed : callable
         The same where effects are correlated or a group has very many levels.
     correlations : bool
@@ -72,7 +73,7 @@ class BandMethod:
     """
 
     name: str
-    fit: Callable[[BandProblem, BetaPrime, GaussianNoise, BandOptions], BandFit]
+    fit: Callable[[BandProblem, BetaPrime, GaussianNoise, BandOptions], BandFit | GroupedFit]
     fit_mixed: Callable[[MixedProblem, BetaPrime, GaussianNoise, BandOptions], MixedFit]
     correlations: bool = False
     options: tuple[str, ...] = ()
@@ -99,7 +100,9 @@ class BandMethod:
         )
 
 
-def _exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions) -> BandFit:
+def _exact(
+    problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions
+) -> BandFit | GroupedFit:
     return fit_exact(problem, prior, noise, options.tol)
 
 

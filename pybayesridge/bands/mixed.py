@@ -127,6 +127,10 @@ class MixedFit:
         """Largest number of nodes of a target."""
         return max(nodes.weight.size for nodes in self.posterior.nodes)
 
+    def without_rows(self) -> MixedFit:
+        """The same without any array over rows of the data."""
+        return replace(self, posterior=self.posterior.without_rows())
+
     @property
     def zero_variances(self) -> BoolArray:
         """Bands whose variance is estimated to be zero, (q, K)."""

@@ -73,6 +73,10 @@ class BandPosterior:
         """Degrees of freedom of the components."""
         return self.mixtures[0].df
 
+    def of_target(self, target: int) -> BandPosterior:
+        """The posterior of one target."""
+        return self.of_targets(np.array([target]))
+
     def of_targets(self, which: IntArray | slice) -> BandPosterior:
         """The posterior of some of the targets."""
         return replace(

@@ -112,7 +112,7 @@ class BandProblem:
         """``S``: the mean square of the fit of all columns with coefficients of variance 1."""
         return float(self.size.sum())
 
-    def of_targets(self, which: slice) -> BandProblem:
+    def of_targets(self, which: IntArray | slice) -> BandProblem:
         """The same of some of the targets."""
         xty = None if self.xty is None else self.xty[:, which]
         return replace(self, design=self.design.of_targets(which), xty=xty)

@@ -84,6 +84,11 @@ class ShareRule:
         weight = grid_of([h * w for h in half]).prod(axis=1)
         return cls(box, x.size, angles, shares_of(angles), np.log(weight) + log_prior(angles))
 
+    @classmethod
+    def at(cls, shares: FloatArray) -> ShareRule:
+        """Points (M, K) that are no rule, of weight 1."""
+        return cls(Box.whole(shares.shape[1]), 0, angles_of(shares), shares, np.zeros(len(shares)))
+
     def narrowed(self, inside: BoolArray) -> Box:
         """The box between the neighbours of the nodes that are inside (M,)."""
         low, high = self.box.low.copy(), self.box.high.copy()

@@ -18,6 +18,7 @@ from scipy.special import gammaln, logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.bands.eliminated import Eliminated, EliminatedSolved
+from pybayesridge.bands.grouped import GroupedPosterior
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandPosterior
 from pybayesridge.bands.system import Solved
@@ -354,13 +355,16 @@ class _Mixing:
 
 @singledispatch
 def groups_left_out(
-    posterior: RidgePosterior | BandPosterior | MixedPosterior, noise: GaussianNoise, target: int, codes: IntArray
+    posterior: RidgePosterior | BandPosterior | GroupedPosterior | MixedPosterior,
+    noise: GaussianNoise,
+    target: int,
+    codes: IntArray,
 ) -> LeftOut:
     """Predictions of each group of rows of one target from the other rows.
 
     Parameters
     ----------
-    posterior : RidgePosterior, BandPosterior or MixedPosterior
+    posterior : RidgePosterior, BandPosterior, GroupedPosterior or MixedPosterior
     noise : GaussianNoise
     target : int
     codes : (n,) int array
@@ -391,6 +395,12 @@ def _(posterior: RidgePosterior, noise: GaussianNoise, target: int, codes: IntAr
 def _(posterior: BandPosterior, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
     """As the mixture of the ridges given the shares of the bands."""
     return _of_ridges(posterior.parts, posterior.weight[:, target], noise, target, codes)
+
+
+@groups_left_out.register
+def _(posterior: GroupedPosterior, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
+    """By the nodes of the target's group."""
+    return groups_left_out(posterior.of_target(target), noise, 0, codes)
 
 
 def _of_ridges(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pybayesridge._types import FloatArray
+from pybayesridge.bands.grouped import GroupedPosterior
 from pybayesridge.bands.mixed_posterior import MOST_OF_SPLIT, MixedPosterior
 from pybayesridge.bands.posterior import BandPosterior
 from pybayesridge.design.design import Design
@@ -41,7 +42,7 @@ AT_ONCE = 1 << 23
 
 @singledispatch
 def rows_left_out(
-    posterior: RidgePosterior | BandPosterior | MixedPosterior, noise: GaussianNoise, target: int
+    posterior: RidgePosterior | BandPosterior | GroupedPosterior | MixedPosterior, noise: GaussianNoise, target: int
 ) -> LeftOut:
     """Predictions of every row of one target from the others.
 
@@ -50,7 +51,7 @@ def rows_left_out(
 
     Parameters
     ----------
-    posterior : RidgePosterior, BandPosterior or MixedPosterior
+    posterior : RidgePosterior, BandPosterior, GroupedPosterior or MixedPosterior
         Normal where the noise variance is known or at its mode.
     noise : GaussianNoise
     target : int
@@ -88,6 +89,12 @@ def _(posterior: BandPosterior, noise: GaussianNoise, target: int) -> LeftOut:
         np.stack([each.pit for each in found if each.pit is not None]),
         np.stack([each.error for each in found if each.error is not None]),
     )
+
+
+@rows_left_out.register
+def _(posterior: GroupedPosterior, noise: GaussianNoise, target: int) -> LeftOut:
+    """By the nodes of the target's group."""
+    return rows_left_out(posterior.of_target(target), noise, 0)
 
 
 @rows_left_out.register

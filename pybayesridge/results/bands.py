@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -261,8 +260,8 @@ class BandRidgeResults(BandEstimates, LinearResults):
     def _release_rows(self, row_space: bool) -> None:
         if not row_space:
             raise ValueError("the row space of a fit with bands cannot be left out: save with row_space=True")
-        self.posterior = self.posterior.without_rows()
-        self.band_fit = replace(self.band_fit, posterior=self.posterior)  # type: ignore[type-var]
+        self.band_fit = self.band_fit.without_rows()
+        self.posterior = self.band_fit.posterior
         for name in ("loo_residuals", "loo_mse"):
             self.__dict__.pop(name, None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pybayesridge._types import ArrayLike, BoolArray, FloatArray, IntArray
@@ -109,6 +109,25 @@ class RidgeFit:
     grid: FloatArray | None = None
     lam: FloatArray | None = None
     certain: bool = True
+
+    def of_targets(self, which: IntArray) -> RidgeFit:
+        """The outcome for some of the targets; they keep no search of a grid."""
+        return replace(
+            self,
+            spectrum=self.spectrum.of_targets(which),
+            mixture=self.mixture.of_targets(which),
+            log_t2=self.log_t2[which],
+            sigma2=self.sigma2[which],
+            n_modes=None if self.n_modes is None else self.n_modes[which],
+            null=self.null[which],
+            perfect=self.perfect[which],
+            unbounded=self.unbounded[which],
+            converged=self.converged[which],
+            quadrature=None if self.quadrature is None else self.quadrature.of_targets(which),
+            search=None,
+            grid=None if self.grid is None else self.grid[:, which],
+            lam=None if self.lam is None else self.lam[which],
+        )
 
     def posterior(self, design: Design) -> RidgePosterior:
         """The joint posterior of the coefficients."""

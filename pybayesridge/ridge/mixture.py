@@ -19,7 +19,7 @@ from pybayesridge.linalg.blocks import even_parts, is_all
 from pybayesridge.linalg.low_rank import Product, factorize
 from pybayesridge.posterior.quantiles import ELEMENTS, EXTREME, Common
 from pybayesridge.posterior.student import exact
-from pybayesridge.ridge.profile import complement, node_blocks, shared, shrinkage
+from pybayesridge.ridge.profile import complement, node_blocks, nodes_of, shared, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 
 SVD_PAYS = 4
@@ -69,7 +69,8 @@ class Mixture:
         """The same with some of the targets."""
         if is_all(which, self.weight.shape[1]):
             return self
-        return replace(self, log_t2=self.log_t2[:, which], weight=self.weight[:, which], scale2=self.scale2[:, which])
+        log_t2 = nodes_of(self.log_t2, which)
+        return replace(self, log_t2=log_t2, weight=self.weight[:, which], scale2=self.scale2[:, which])
 
     @property
     def variance_factor(self) -> float:

@@ -144,6 +144,15 @@ def shared(log_t2: FloatArray) -> FloatArray | None:
     return log_t2[:, 0]
 
 
+def nodes_of(log_t2: FloatArray, which: IntArray | slice) -> FloatArray:
+    """The nodes of some targets, of (K, q): those that are one array for all targets stay so."""
+    own = log_t2[:, which]
+    if log_t2.shape[1] > 1 and log_t2.strides[1] == 0:
+        out: FloatArray = np.broadcast_to(log_t2[:, :1], own.shape)
+        return out
+    return own
+
+
 def penalized_rss(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """``R = min_b ||y - Xb||^2 + ||b||^2 / t2`` at each target's own nodes: (K, q) for `log_t2` (K, q)."""
     nodes = shared(log_t2)

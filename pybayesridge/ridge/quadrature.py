@@ -20,6 +20,7 @@ from pybayesridge.ridge.profile import (
     PenaltyModel,
     described,
     find_modes,
+    nodes_of,
     penalized_rss,
     search_grid,
 )
@@ -68,6 +69,16 @@ class Quadrature:
     log_integral: FloatArray
     error: FloatArray
     converged: BoolArray
+
+    def of_targets(self, which: IntArray) -> Quadrature:
+        """The same of some of the targets."""
+        return Quadrature(
+            nodes_of(self.log_t2, which),
+            self.weight[:, which],
+            self.log_integral[which],
+            self.error[which],
+            self.converged[which],
+        )
 
 
 def integrate(spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: int) -> Quadrature:

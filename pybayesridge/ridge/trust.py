@@ -165,7 +165,8 @@ def _expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     # Least squares has log t2 = inf and, where it fits exactly, no noise: its coefficients have an error even so.
     noiseless = np.isposinf(log_t2) & (mixture.scale2 == 0) & (spectrum.z != 0).any(axis=0)
     live = (weight > 0) & ((mixture.scale2 > 0) | noiseless) & (log_t2 > -np.inf)
-    at = np.where(live, np.minimum(log_t2, LARGEST_LOG), 0.0)
+    # Nodes without weight stay where they are: targets that share nodes share them here too.
+    at = np.where(np.isneginf(log_t2), 0.0, np.minimum(log_t2, LARGEST_LOG))
     least = spectrum.smallest + np.exp(-at)
     if spectrum.solver == "svd":
         least = np.sqrt(least)

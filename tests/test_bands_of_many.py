@@ -1,0 +1,142 @@
+"""Several responses with bands: each has the nodes over the shares that it needs and the answers of its own fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pybayesridge import BayesRidge, load
+from pybayesridge.bands.grouped import GroupedFit
+from pybayesridge.bands.shares import Box, ShareRule
+from pybayesridge.bands.simplex import LARGEST, PolynomialRule
+from pybayesridge.results.export import export
+from tests.test_export_bands import moments
+
+LOOSE = 0.1
+"""Asked of several responses."""
+
+SHARES = 0.02
+"""Error of shares of the variance then; the worst seen is 4e-3."""
+
+LINEAR = 1e-9
+"""Between the answers of a response by different ways, relative to the largest."""
+
+
+def data(n, sizes, seed=0):
+    """Eight responses, of signals from none to strong in some of the bands, one of them twice."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, sum(sizes)))
+    effects = np.array([(1, 1, 1), (1, 0, 0), (0, 0, 0), (3, 0.3, 0), (0.3, 0.3, 0.3), (0, 0, 2), (8, 8, 0)])
+    b = rng.normal(size=(x.shape[1], len(effects)))
+    b *= np.repeat(effects[:, : len(sizes)].T / np.sqrt(sizes)[:, None], sizes, axis=0)
+    y = x @ b + rng.normal(size=(n, len(effects))) * np.geomspace(1e-2, 1e2, len(effects))
+    return np.column_stack([y, y[:, 3]]), x, np.repeat(["a", "b", "c"][: len(sizes)], sizes)
+
+
+@pytest.fixture(scope="module", params=["two", "three"])
+def many(request):
+    """Responses and their fit."""
+    y, x, labels = data(40, (4, 8) if request.param == "two" else (3, 3, 2))
+    return y, x, labels, BayesRidge(y, x, bands=labels).fit(tol=LOOSE)
+
+
+def test_each_response_has_the_answers_of_its_own_fit(many):
+    y, x, labels, res = many
+    assert isinstance(res.band_fit, GroupedFit)
+    assert res.converged
+    assert (res.quadrature_error <= LOOSE).all()
+    for i in range(7) if labels[-1] == "b" else (4, 5):
+        alone = BayesRidge(y[:, i], x, bands=labels).fit(tol=1e-2)
+        stated = LOOSE + 1e-2
+        off = (np.asarray(res.params)[:, i] - alone.params) / alone.bse
+        assert np.sqrt(np.mean(off**2)) < stated
+        assert np.abs(np.asarray(res.bse)[:, i] / alone.bse - 1).max() < 2 * stated
+        assert abs(np.asarray(res.log_marginal)[i] - alone.log_marginal) < stated
+        share, other = (fit.components_of(j, 0.05)[:, 4] for fit, j in ((res, i), (alone, 0)))
+        assert np.abs(share - other).max() < SHARES
+
+
+def test_copies_of_a_response_have_the_same_answers(many):
+    params, bse = np.asarray(many[3].params), np.asarray(many[3].bse)
+    np.testing.assert_allclose(params[:, 7], params[:, 3], rtol=0, atol=LINEAR * np.abs(params[:, 3]).max())
+    np.testing.assert_allclose(bse[:, 7], bse[:, 3], rtol=1e-6)
+
+
+def test_answers_of_groups_stand_where_their_responses_do(many):
+    _, x, _, res = many
+    posterior = res.posterior
+    prediction = res.get_prediction(x[:5])
+    mean, frame = np.asarray(res.predict(x[:5])), prediction.summary_frame()
+    for i, name in enumerate(res.model.data.targets):
+        own = posterior.of_target(i)
+        law = own.rows(x[:5], np.ones((5, 1)))
+        scale = np.abs(mean[:, i]).max()
+        np.testing.assert_allclose(mean[:, i], frame[name]["mean"], rtol=0, atol=LINEAR * scale)
+        quantiles = law.quantiles(np.array([0.025, 0.975]))[:, 0]
+        np.testing.assert_allclose(quantiles, frame[name][["mean_ci_lower", "mean_ci_upper"]], rtol=1e-6)
+        drawn = res.band_fit.draw(res.noise, i, 4000, np.random.default_rng(0))
+        bse = np.asarray(res.bse)[1:, i]
+        assert np.abs((drawn.b.mean(axis=0) - np.asarray(res.params)[1:, i]) / bse).max() < 5 / np.sqrt(4000)
+
+
+def test_groups_are_saved_and_exported(many, tmp_path):
+    _, x, labels, res = many
+    if labels[-1] == "c":
+        pytest.skip("tables of the variances of three bands take long")
+    res.save(tmp_path / "fit.zip")
+    again = load(tmp_path / "fit.zip")
+    np.testing.assert_array_equal(np.asarray(again.params), np.asarray(res.params))
+    np.testing.assert_array_equal(np.asarray(again.predict(x)), np.asarray(res.predict(x)))
+    exported = export(res)
+    post = exported["posterior"]
+    at = post["at"].astype(int) - 1
+    for i in range(len(res.model.data.targets)):
+        unit = post["y_norm"][i] / post["scale"]
+        mean, sd = moments(post, i)
+        params = exported["params"][at, i]
+        np.testing.assert_allclose(mean * unit, params, rtol=0, atol=1e-7 * np.abs(params).max())
+        np.testing.assert_allclose(sd * unit, exported["bse"][at, i], rtol=1e-6)
+
+
+def test_leave_one_out_of_a_response_is_that_of_its_nodes(many):
+    found = many[3].loo(target=many[3].model.data.targets[2])
+    alone = BayesRidge(many[0][:, 2], many[1], bands=many[2]).fit(tol=1e-2).loo()
+    assert abs(found.elpd - alone.elpd) < LOOSE
+
+
+@pytest.mark.parametrize("count", LARGEST)
+def test_polynomials_of_the_degree_are_interpolated_exactly(count):
+    points = ShareRule.of(Box.whole(count), 7)
+    for degree in (1, 4, LARGEST[count]):
+        rule = PolynomialRule.of(count, degree)
+        assert (rule.shares >= 0).all()
+        np.testing.assert_allclose(rule.shares.sum(axis=1), 1.0, rtol=1e-14)
+        values, expected = ((each @ np.arange(1.0, count + 1)) ** degree for each in (rule.shares, points.shares))
+        found = rule.interpolation(points) @ values
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+        np.testing.assert_array_equal(rule.lower(1).shares, PolynomialRule.of(count, 1).shares)
+
+
+def test_a_peak_beside_an_edge_is_not_passed_over():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(40, 12))
+    # Next to no noise: the share of the band of noise is below 1e-4, or of its order.
+    y = x[:, :4] @ rng.normal(size=(4, 3)) + 1e-3 * rng.normal(size=(40, 3))
+    labels = np.repeat(["a", "b"], [4, 8])
+    found = BayesRidge(y, x, bands=labels).fit(tol=LOOSE)
+    for i in range(3):
+        alone = BayesRidge(y[:, i], x, bands=labels).fit()
+        assert abs(np.asarray(found.log_marginal)[i] - alone.log_marginal) < LOOSE
+
+
+def test_weights_that_are_not_negative_keep_means_of_shares():
+    rule, rng = PolynomialRule.of(3, 6), np.random.default_rng(0)
+    points = ShareRule.of(Box.whole(3), 30)
+    middle = rng.dirichlet(np.ones(3), size=5).T
+    density = np.exp(-0.5 * ((points.shares[:, :, None] - middle) ** 2).sum(axis=1) / 0.15**2)
+    density *= np.exp(points.log_weight)[:, None]
+    density /= density.sum(axis=0)
+    found = rule.nonnegative(rule.interpolation(points).T @ density)
+    assert (found >= 0).all()
+    np.testing.assert_allclose(found.sum(axis=0), 1.0, rtol=1e-12)
+    assert np.abs(rule.shares.T @ found - points.shares.T @ density).max() < 0.05
