@@ -129,6 +129,14 @@ def test_a_peak_beside_an_edge_is_not_passed_over():
         assert abs(np.asarray(found.log_marginal)[i] - alone.log_marginal) < LOOSE
 
 
+def test_noise_whose_variance_has_no_mean(recwarn):
+    y, x, labels = data(3, (4, 4))
+    res = BayesRidge(y[:, :4], x, bands=labels).fit(tol=LOOSE)
+    assert res.converged
+    assert np.isfinite(np.asarray(res.params)).all()
+    assert not [each for each in recwarn if issubclass(each.category, RuntimeWarning)]
+
+
 def test_weights_that_are_not_negative_keep_means_of_shares():
     rule, rng = PolynomialRule.of(3, 6), np.random.default_rng(0)
     points = ShareRule.of(Box.whole(3), 30)

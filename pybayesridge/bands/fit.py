@@ -568,7 +568,8 @@ class _Known:
     log_mean : (M, q) array
         Logs of the mean of what the variances of all bands are, but for their shares; 0 where one has no mean.
     noise, rank : (M, q) arrays
-        As of :class:`_Summary`, at each node.
+        Mean squared scale of the noise, which is finite also where its mean variance is not, and effective number of
+        directions.
     fitted : (M, c, q) array
         Fitted values in random directions, in units of the targets' norms.
     """
@@ -608,7 +609,7 @@ class _Known:
             nodes.fits,
             nodes.log_integrals,
             np.stack(means),
-            np.stack([fit.sigma2 for fit in nodes.fits]),
+            np.stack([(fit.mixture.weight * fit.mixture.scale2).sum(axis=0) for fit in nodes.fits]),
             np.stack([effective_directions(fit.spectrum, fit.mixture) for fit in nodes.fits]),
             np.stack(fitted),
         )
