@@ -56,6 +56,9 @@ most halvings of the spacing: smooth evidence needs none, and where EP jumps bet
 FLAT = 0.005
 """Changes of the log evidence from one value to the next that count as none."""
 
+LOWEST = 30.0
+"""The evidence is taken to be lower than the largest by no more than this where EP finds no approximation at all."""
+
 LEAST_DEPTH = 1.5
 """Lattices of values that count less are filled to a smaller depth, but to this at the least."""
 
@@ -204,6 +207,11 @@ def select_over_shapes(
     selection : Selection
     shape : ShapeGrid
         Of the log of the parameter, with the value of each result.
+
+    Raises
+    ------
+    ValueError
+        If there is no approximation for any value.
     """
     prior = problem.likelihood.unknown_shape
     assert prior is not None
@@ -224,10 +232,13 @@ def select_over_shapes(
     def evidence(log_shape: float) -> float:
         if log_shape not in found:
             found[log_shape] = _explored(objective_of(log_shape), log_shape, found, seeds, prior)
-        return found[log_shape].log_evidence
+        known = [part.log_evidence for part in found.values() if np.isfinite(part.log_evidence)]
+        return max(found[log_shape].log_evidence, max(known, default=0.0) - LOWEST)
 
     grid = integrate_shape(evidence, prior, top, spacing, ACCURACY, FLAT, HALVINGS)
     parts = [found[u] for u in grid.u.tolist()]
+    if not any(np.isfinite(part.log_evidence) for part in parts):
+        raise ValueError("expectation propagation finds no approximation for these responses: use BayesRidge")
     mixture, which = mixture_of(parts, grid.weight, grid.log_integral, tol=tol, maxiter=maxiter)
     mixture = replace(mixture, converged=mixture.converged and grid.converged)
     return averaged_selection(mixture, rotation or Rotation()), replace(grid, which=which)

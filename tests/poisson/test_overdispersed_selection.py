@@ -1,11 +1,14 @@
 """Selection of columns for negative binomial counts by expectation propagation, beside quadrature over all sets."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pybayesridge.ep.model.hyperparameters import Given
 from pybayesridge.poisson import likelihood as of_poisson
 from pybayesridge.poisson.negative_binomial import from_counts
+from pybayesridge.sites import spike_slab_learning
 from pybayesridge.sites.spike_slab import fit_row_sites
 from pybayesridge.sites.spike_slab_learning import LearningProblem, select_by_sites, select_over_shapes
 from tests.binomial.selection_oracle import Answer, brute_force
@@ -160,3 +163,25 @@ def test_extreme_counts_and_dispersions_settle(level, alpha):
     if level > 1 and alpha < 0.01:
         assert found.inclusion_prob[0] > 1 - 1e-6
         assert found.cond_mean[0] == pytest.approx(0.6, abs=0.1)
+
+
+@pytest.mark.parametrize("lost", ["small", "large", "all"])
+def test_dispersions_without_an_approximation(lost, monkeypatch):
+    """Where there is none the density is negligible; where there is none at all an error says so."""
+    fails = {"small": lambda u: u < -3.0, "large": lambda u: u > 1.0, "all": lambda u: True}[lost]
+
+    def fit(x, c, likelihood, *args, **options):
+        found = fit_row_sites(x, c, likelihood, *args, **options)
+        nothing = {"log_evidence": np.nan, "converged": False, "residual": np.inf}
+        return replace(found, **nothing) if fails(likelihood.log_shape) else found
+
+    monkeypatch.setattr(spike_slab_learning, "fit_row_sites", fit)
+    X, y, e = data(n=80, level=3.0)
+    if lost == "all":
+        with pytest.raises(ValueError, match="finds no approximation"):
+            select_over_shapes(problem_of(X, y, e), given_of(0.3, 0.3))
+        return
+    found, shape = select_over_shapes(problem_of(X, y, e), given_of(0.3, 0.3))
+    assert np.isfinite(found.log_evidence)
+    assert abs(np.exp(shape.mean) - 0.5) < 0.3
+    assert ((found.inclusion_prob >= 0) & (found.inclusion_prob <= 1)).all()

@@ -129,7 +129,7 @@ class Explored:
     def of(cls, lattice: FitLattice) -> Explored:
         """Fill a lattice."""
         nodes = tuple(lattice.fill())
-        settled = np.array([node.trial.result.converged for node in nodes])
+        settled = np.array([node.trial.result.converged for node in nodes], dtype=bool)
         return cls(lattice, nodes, settled if settled.any() else np.ones_like(settled))
 
     @property
@@ -145,12 +145,14 @@ class Explored:
     @property
     def lost(self) -> float:
         """Share of the posterior, roughly, where EP does not settle."""
-        settled = np.array([node.trial.result.converged for node in self.nodes])
+        settled = np.array([node.trial.result.converged for node in self.nodes], dtype=bool)
         return float(_weights(self.values)[~settled].sum())
 
     @property
     def log_evidence(self) -> float:
-        """Log of the integral of the evidence over the prior."""
+        """Log of the integral of the evidence over the prior; minus infinity where there is no approximation."""
+        if not np.isfinite(self.values[self.use]).any():
+            return -np.inf
         place = self.lattice.objective.place
         volume = place.lattice_dimension * float(np.log(self.lattice.spacing)) - place.log_prior_total()
         return float(logsumexp(self.values[self.use])) + volume + _of_noise(self.lattice.objective)
@@ -206,6 +208,8 @@ def mixture_of(
 
 
 def _weights(values: FloatArray) -> FloatArray:
+    if not np.isfinite(values).any():
+        return np.zeros(values.size)
     return np.asarray(np.exp(values - logsumexp(values)))
 
 
