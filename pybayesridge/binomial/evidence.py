@@ -37,8 +37,9 @@ STATES, DRAWS = 1000, 4
 EFFICIENT = 0.5
 """Effective share of these draws from which the evidence is taken."""
 
-ROUNDS = 3
-"""Expansions that are tried, each about the mean that the one before has found."""
+MOST_RATIO = 4.0
+"""Ratio of likelihood and expansion, averaged over draws of the posterior, up to which the evidence is taken: that of
+independent draws is the inverse of the effective share, which is too large where no draw has come to a long tail."""
 
 MOST_ERROR = 0.1
 """Standard error of the log evidence from which there is none."""
@@ -74,10 +75,11 @@ class ShortWalk(Walk):
 def log_evidence(
     rows: BinomialRows,
     grid: Grid,
-    psi: FloatArray,
+    seen: FloatArray,
     rng: np.random.Generator,
     *,
     n_chains: int,
+    rounds: int,
     sets: Sequence[IntArray] = (),
 ) -> Evidence | None:
     """The evidence of a prior, if the expansion is good enough.
@@ -87,17 +89,20 @@ def log_evidence(
     rows : BinomialRows
     grid : Grid
         Nodes of log g and the prior.
-    psi : (n,) array
-        Linear predictors to expand the likelihood about at first.
+    seen : (m, n) array
+        Draws of the posterior's linear predictors, about: the likelihood is expanded about their mean at first.
     rng : numpy.random.Generator
     n_chains : int
         With twice as many the error is smaller by about a third, in twice the time.
+    rounds : int
+        Expansions that are tried, each about the mean that the one before has found.
     sets : sequence of int arrays
         Sets of units that walkers may start from.
     """
     if rows.x.shape[1] > GRAM_COLUMNS:
         return None
-    for _ in range(ROUNDS):
+    psi = seen.mean(axis=0)
+    for _ in range(rounds):
         given = rows.expanded(psi)
         problem = problem_given(rows, given)
         run = _sampled(problem, grid, rng, n_chains, sets)
@@ -109,6 +114,8 @@ def log_evidence(
         relative = np.exp(beyond - total)
         efficiency = 1.0 / float(np.mean(relative**2))
         if efficiency >= EFFICIENT:
+            if logsumexp(_beyond(rows, given, seen)) - np.log(seen.shape[0]) - total > np.log(MOST_RATIO):
+                return None
             error = run.estimate.inflation * (se + _between(relative.mean(axis=1), walker))
             draws = efficiency * min(run.estimate.effective, float(walker.size))
             value = log_gaussian + _constant(problem, given) + total
@@ -132,7 +139,7 @@ def _compared(
     problem: AugmentedProblem, grid: Grid, run: Run, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """The log likelihood less its expansion at draws in some states, (S, m); their linear predictors; the walkers."""
-    rows, given, trace = problem.source, problem.given, run.trace
+    rows, trace = problem.source, run.trace
     some = np.unique(np.linspace(0, trace.n - 1, STATES).round().astype(np.intp))
     sets, nodes = [trace.set_of(i) for i in some.tolist()], trace.node[some]
     different = {units.tobytes(): problem.units.columns(units) for units in sets}
@@ -147,10 +154,15 @@ def _compared(
     if rows.c.shape[1]:
         right = problem.half - flat @ problem.on_c.T + rng.standard_normal((flat.shape[0], rows.c.shape[1]))
         predictor += solve_triangular(problem.factor, right.T, check_finite=False).T @ rows.c.T
+    return _beyond(rows, problem.given, predictor).reshape(-1, DRAWS), predictor, trace.walker[some]
+
+
+def _beyond(rows: BinomialRows, given: Augmented, predictor: FloatArray) -> FloatArray:
+    """The log likelihood of linear predictors (m, n) less its expansion, (m,)."""
     likelihood = rows.likelihood
-    beyond = log_likelihood(*likelihood.totals(), predictor, likelihood.link)
-    beyond -= predictor * (given.linear - 0.5 * given.weight * predictor)
-    return beyond.sum(axis=1).reshape(-1, DRAWS), predictor, trace.walker[some]
+    value = log_likelihood(*likelihood.totals(), predictor, likelihood.link)
+    out: FloatArray = (value - predictor * (given.linear - 0.5 * given.weight * predictor)).sum(axis=1)
+    return out
 
 
 def _between(values: FloatArray, walker: IntArray) -> float:

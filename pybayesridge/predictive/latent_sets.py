@@ -44,11 +44,14 @@ UNSEEN = 0.01
 BY_EVIDENCE, AGAIN = 64, 16
 """Rows that are predicted by evidences, at most, and rows without which sets are sampled again."""
 
-WHOLE, WITHOUT = 8, 2
+WHOLE, WITHOUT = 4, 2
 """Chains of the evidence with all rows, whose error is the same in all such predictions, and without a row."""
 
-STARTS = 8
-"""The likeliest sets of the fit that these start from."""
+ROUNDS = 3
+"""Expansions of the likelihood that are tried without a row; of that of all rows the mean is known."""
+
+STARTS, SEEN = 8, 500
+"""The likeliest sets of the fit that these start from, and draws of the linear predictors that they are judged by."""
 
 MCSE = 0.02
 """Of inclusion probabilities then."""
@@ -207,7 +210,8 @@ class Sampler:
         """Of a fit."""
         out = cls(posterior, rows, None)
         rng = np.random.default_rng(rows.likelihood.n)
-        out.whole = out._evidence(rows, np.arange(rows.likelihood.n), posterior.joint.weight, rng, WHOLE)
+        every = np.arange(rows.likelihood.n)
+        out.whole = out._evidence(rows, every, posterior.joint.weight, rng, n_chains=WHOLE, rounds=1)
         return out
 
     def each(self, which: IntArray, center: FloatArray, spread: FloatArray) -> dict[int, Again]:
@@ -230,7 +234,8 @@ class Sampler:
         others, rest = self._others(i, 0.0)
         weight = np.log(self.posterior.joint.weight)
         weight += log_mean_inverse(center[:, None], spread[:, None], self._one(i))[:, 0]
-        without = self._evidence(others, rest, np.exp(weight - logsumexp(weight)), np.random.default_rng(i), WITHOUT)
+        weight, rng = np.exp(weight - logsumexp(weight)), np.random.default_rng(i)
+        without = self._evidence(others, rest, weight, rng, n_chains=WITHOUT, rounds=ROUNDS)
         if without is None:
             return None
         log_density = self.whole.log_evidence - without.log_evidence
@@ -238,15 +243,19 @@ class Sampler:
         return Again(log_density, mcse, min(self.whole.draws, without.draws), self.whole.se)
 
     def _evidence(
-        self, rows: BinomialRows, which: IntArray, weight: FloatArray, rng: Generator, n_chains: int
+        self, rows: BinomialRows, which: IntArray, weight: FloatArray, rng: Generator, *, n_chains: int, rounds: int
     ) -> Evidence | None:
-        """The evidence of some rows, `which` of the fit, expanded about the mean of the states with weights (S,)."""
+        """The evidence of some rows, `which` of the fit; the kept states have the weights (S,) given these."""
         joint, all_rows, exact = self.posterior.joint, self.rows, self.posterior.exact
-        k, d = all_rows.c.shape[1], all_rows.x.shape[1]
-        coef = np.bincount(joint.columns, weight[joint.of_state] * joint.coef, k + d)
-        psi = all_rows.c[which] @ coef[:k] + all_rows.x[which] @ coef[k:]
+        k = all_rows.c.shape[1]
+        coef = np.zeros((SEEN, k + all_rows.x.shape[1]))
+        for own, i in zip(coef, rng.choice(joint.n, SEEN, p=weight).tolist(), strict=True):
+            root = joint.root[i]
+            normal = rng.standard_normal(root.shape[1])
+            own[joint.set_of(i)] = joint.coef[joint.start[i] : joint.start[i + 1]] + root @ normal
+        seen = coef[:, :k] @ all_rows.c[which].T + coef[:, k:] @ all_rows.x[which].T
         sets = [model.units for model in exact.models[:STARTS]]
-        return log_evidence(rows, exact.grid, psi, rng, n_chains=n_chains, sets=sets)
+        return log_evidence(rows, exact.grid, seen, rng, n_chains=n_chains, rounds=rounds, sets=sets)
 
     def _one(self, i: int) -> Binomial:
         """One copy of row i."""

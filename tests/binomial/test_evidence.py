@@ -45,7 +45,8 @@ def test_the_ratio_with_and_without_a_row(kind):
     for seed in range(SEEDS):
         generator = np.random.default_rng(seed)
         found = [
-            log_evidence(part, grid, np.zeros(part.likelihood.n), generator, n_chains=2) for part in (rows, others)
+            log_evidence(part, grid, np.zeros((1, part.likelihood.n)), generator, n_chains=2, rounds=3)
+            for part in (rows, others)
         ]
         assert None not in found
         gap[seed] = found[0].log_evidence - found[1].log_evidence - wanted.mean()
@@ -63,4 +64,4 @@ def test_no_evidence_where_the_expansion_is_far_from_the_likelihood():
     yes = (x[:, 0] > 0).astype(float)
     rows = BinomialRows.of(x, np.ones((12, 1)), from_counts(yes, None, None, "logit"), units_of(2))
     grid = binary_grid(rows, Given(np.full(2, 0.5), 1000.0))
-    assert log_evidence(rows, grid, np.zeros(12), np.random.default_rng(0), n_chains=2) is None
+    assert log_evidence(rows, grid, np.zeros((1, 12)), np.random.default_rng(0), n_chains=2, rounds=3) is None
