@@ -111,7 +111,9 @@ class GroupedPosterior:
         names = ("weight", "noise", "log_t2")
         return found[0] | {
             **{
-                name: np.vstack([placed(each[name], own, fill) for each, own in zip(found, self.members, strict=True)])
+                name: np.vstack(
+                    [placed(each[name], own, fill) for each, own in zip(found, self.members, strict=True)]
+                )
                 for name, fill in zip(names, (0.0, 1.0, 0.0), strict=True)
             },
             "node_of": np.concatenate([each["node_of"] + start for each, start in zip(found, first, strict=False)]),
