@@ -74,7 +74,7 @@ def test_answers_of_groups_stand_where_their_responses_do(many):
         np.testing.assert_allclose(mean[:, i], frame[name]["mean"], rtol=0, atol=LINEAR * scale)
         quantiles = law.quantiles(np.array([0.025, 0.975]))[:, 0]
         np.testing.assert_allclose(quantiles, frame[name][["mean_ci_lower", "mean_ci_upper"]], rtol=1e-6)
-        drawn = res.band_fit.draw(res.model.noise, i, 4000, np.random.default_rng(0))
+        drawn = res.band_fit.draw(res.model.noise(), i, 4000, np.random.default_rng(0))
         bse = np.asarray(res.bse)[1:, i]
         assert np.abs((drawn.b.mean(axis=0) - np.asarray(res.params)[1:, i]) / bse).max() < 5 / np.sqrt(4000)
 
