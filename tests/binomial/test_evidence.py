@@ -10,11 +10,12 @@ from pybayesridge.binomial.likelihood import from_counts
 from pybayesridge.binomial.selection import binary_grid
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import units_of
-from tests.binomial.importance import Data, reference
+from tests.binomial.importance import Data, mode, reference
 
-SEEDS = 8
-WITHIN = 5.0  # stated errors; worst seen 2.6
-SPREAD = (0.3, 2.0)  # of SEEDS differences, in stated errors; seen from .6 to 1.2
+SEEDS, DRAWS = 8, 200
+FAILS = 2  # of these, at which draws of one trial a row vary so much that there is no evidence; seen none
+WITHIN = 5.0  # stated errors; worst seen 2.3
+SPREAD = (0.2, 2.5)  # standard deviation of SEEDS differences, in stated errors; seen from .5 to 1.3
 
 KINDS = {
     "one trial": ("logit", 30, 1, 1.5, {"p": 0.3, "v": 1.0}),
@@ -41,21 +42,25 @@ def test_the_ratio_with_and_without_a_row(kind):
     rows = BinomialRows.of(x, np.ones((n, 1)), from_counts(yes, trials, None, link), units_of(3))
     others = BinomialRows.of(x[1:], np.ones((n - 1, 1)), rows.likelihood.rows(np.arange(1, n)), units_of(3))
     grid = binary_grid(rows, Given(np.full(3, given["p"]), given["v"]) if given else Given())
-    gap, error = np.empty((2, SEEDS))
+    whole = np.column_stack([np.ones(n), x])
+    center, cov = mode(data, whole, np.r_[0.0, np.ones(3)])
+    differences = []
     for seed in range(SEEDS):
         generator = np.random.default_rng(seed)
+        seen = generator.multivariate_normal(center, cov, DRAWS) @ whole.T
         found = [
-            log_evidence(part, grid, np.zeros((1, part.likelihood.n)), generator, n_chains=2, rounds=3)
-            for part in (rows, others)
+            log_evidence(part, grid, draws, generator, n_chains=2, rounds=3)
+            for part, draws in ((rows, seen), (others, seen[:, 1:]))
         ]
-        assert None not in found
-        gap[seed] = found[0].log_evidence - found[1].log_evidence - wanted.mean()
-        error[seed] = np.hypot(found[0].se, found[1].se)
+        if None not in found:
+            gap = found[0].log_evidence - found[1].log_evidence - wanted.mean()
+            differences.append((gap, np.hypot(found[0].se, found[1].se)))
+    assert len(differences) >= SEEDS - FAILS
+    gap, error = np.transpose(differences)
     error = np.hypot(error, wanted.std(ddof=1) / np.sqrt(wanted.size))
     assert np.abs(gap / error).max() < WITHIN
-    assert (
-        SPREAD[0] < np.std(gap / error) < SPREAD[1] or kind == "many trials"
-    )  # there the reference's error is larger
+    # With many trials the reference has the larger error, which is the same in all.
+    assert kind == "many trials" or SPREAD[0] < np.std(gap / error) < SPREAD[1]
 
 
 def test_no_evidence_where_the_expansion_is_far_from_the_likelihood():
