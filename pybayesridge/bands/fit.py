@@ -60,8 +60,8 @@ FINE = {2: 96, 3: 40}
 DIRECTIONS = 64
 """Of fitted values, at random, in which changes of theirs are seen."""
 
-CAUTION = 2.0
-"""Changes from lower degrees count so many times as errors."""
+CAUTION = 10.0
+"""Changes from lower degrees count so many times as errors: with bands of one column they fall slowly."""
 
 SATURATED = 100.0
 """Larger log ratios are not told apart."""
