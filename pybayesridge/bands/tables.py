@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 from scipy.special import gammaincc, ndtr, ndtri
 
 from pybayesridge._types import FloatArray
+from pybayesridge.late import Late
+
+if TYPE_CHECKING:
+    from scipy import interpolate
+else:
+    interpolate = Late("scipy.interpolate")
 
 REACH = 5.2
 """The outermost points of a tabulated distribution function, in standard deviations of a normal one."""
@@ -129,7 +135,7 @@ def tabulated(below: Below, start: float, width: float) -> tuple[FloatArray, Flo
     while wide.size and points.size + wide.size <= MOST:
         between = (points[wide] + points[wide + 1]) / 2
         found = _scores(below(between))
-        bent = np.abs(PchipInterpolator(points, scores)(between) - found) > APART
+        bent = np.abs(interpolate.PchipInterpolator(points, scores)(between) - found) > APART
         points, scores = np.insert(points, wide + 1, between), np.insert(scores, wide + 1, found)
         first = (wide + np.arange(wide.size))[bent]
         wide = np.sort(np.concatenate([first, first + 1]))
