@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pybayesridge import BayesRidge, SpikeSlab, load, pool
+from pybayesridge import BayesRidge, SpikeSlab, load, pool, stack
 
 BY_DRAWS = 0.004
 """Five standard errors of a share of 5 % or 95 % of 100,000 draws."""
@@ -86,6 +86,15 @@ def test_pooled_fits():
     np.testing.assert_array_equal(both, res.get_prediction(NEW, exposure="t").conf_int(obs=True))
     wider = pool([res, shifted.fit()]).get_prediction(NEW, exposure="t").summary_frame()
     assert (wider["obs_ci_upper"] > wider["mean"]).all()
+
+
+def test_stacked_fits_of_two_families():
+    fits = [fitted("poisson"), fitted("negative-binomial")]
+    each = [fit.get_prediction(NEW, exposure="t").conf_int(obs=True) for fit in fits]
+    one, other = (stack(some).get_prediction(NEW, exposure="t").conf_int(obs=True) for some in (fits, fits[::-1]))
+    np.testing.assert_array_equal(one, other)
+    assert (np.minimum(*each) <= one).all()
+    assert (one <= np.maximum(*each)).all()
 
 
 def test_where_there_are_none():

@@ -165,10 +165,8 @@ class ResponseScaleResults(Ratios, LinearResults):
         """Predictions of rows, which are also split into penalised and unpenalised columns."""
         x, z = split
         post, sampled, family = self.posterior, is_sampled(self), self.model.distribution
-        linear, of_response = (
-            family.predicted_on(check_which(which)) == "linear",
-            family.new_intervals and which == "mean",
-        )
+        linear = family.predicted_on(check_which(which)) == "linear"
+        of_response = family.new_intervals and which == "mean"
 
         def found(keep: IntArray) -> FloatArray:
             own = x[keep], z[keep]

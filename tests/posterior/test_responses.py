@@ -9,9 +9,9 @@ from pybayesridge.poisson.negative_binomial import from_counts as negative_binom
 from pybayesridge.posterior.responses import SCORES, Part, ResponseLaw, levels
 from pybayesridge.sites.student import from_responses
 
-OFF = 2e-3
-"""The probability up to a quantile is off by 1e-3 at the most, where the response is all but determined by the linear
-predictor; twice that."""
+OFF = 1 / 128 * 0.3990
+"""Of the probability up to a quantile, at the most, where the response is all but determined by the linear predictor:
+half a step of the finest rule times the largest normal density."""
 
 CLOSE = 1e-4
 """Where it is not: ten times what was seen, for noise with three degrees of freedom."""
