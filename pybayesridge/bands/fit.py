@@ -24,11 +24,10 @@ from pybayesridge.bands.sampled import (
     scramble_of,
     together,
 )
-from pybayesridge.bands.shares import Box, ShareRule
-from pybayesridge.bands.simplex import EDGE, LARGEST, PolynomialRule, edges
+from pybayesridge.bands.share_sums import Known, by_degrees
+from pybayesridge.bands.shares import Box, ShareRule, posterior_weight, share_moments
+from pybayesridge.bands.simplex import LARGEST, PolynomialRule, edges
 from pybayesridge.design.design import Design
-from pybayesridge.linalg import blas
-from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.density import log_likelihood, log_marginal
 from pybayesridge.ridge.explained import LEAST, explained_share, number_of_draws
@@ -36,7 +35,7 @@ from pybayesridge.ridge.fit import FitOptions, Parameterization, RidgeFit, penal
 from pybayesridge.ridge.given import fit_fixed
 from pybayesridge.ridge.integrated import fit_integrated
 from pybayesridge.ridge.likelihood import GaussianNoise
-from pybayesridge.ridge.mixture import effective_directions, mean_coefficients
+from pybayesridge.ridge.mixture import effective_directions
 from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.ridge.profile import PenaltyModel
@@ -54,20 +53,8 @@ LOOSE = 0.02
 FIRST_DEGREE = 5
 """Of the polynomials; with two lower ones it is compared."""
 
-FINE = {2: 96, 3: 40}
-"""Points in each angle at which polynomials are summed over, by the number of bands; and two thirds of these."""
-
 DIRECTIONS = 64
 """Of fitted values, at random, in which changes of theirs are seen."""
-
-CAUTION = 10.0
-"""Changes from lower degrees count so many times as errors: with bands of one column they fall slowly."""
-
-SATURATED = 100.0
-"""Larger log ratios are not told apart."""
-
-AT_ONCE = 1 << 21
-"""Most points times targets at once of such sums."""
 
 MOST_TARGETS = 20
 """With such points each target has its own: of more targets it would take too long."""
@@ -233,7 +220,9 @@ class BandFit:
             rule=self.rule,
             target=target,
             shares=self.shares,
-            weight=self.weight[:, target] if self.log_evidence is None else _weight(self.log_evidence[:, target]),
+            weight=self.weight[:, target]
+            if self.log_evidence is None
+            else posterior_weight(self.log_evidence[:, target]),
             log_evidence=self._log_evidence(target),
             spectra=[spectrum.of_targets(only) for spectrum in self.spectra],
             models=[self.model(m, noise).only(only) for m in range(len(self.spectra))],
@@ -354,7 +343,7 @@ class _Nodes:
     @property
     def weight(self) -> FloatArray:
         """Posterior weights, (M, q)."""
-        return _weight(self.log_terms)
+        return posterior_weight(self.log_terms)
 
     def of_targets(self, which: IntArray) -> _Nodes:
         """The same of some of the targets."""
@@ -421,12 +410,6 @@ def _needed(rule: ShareRule, log_integrals: FloatArray, log_variances: FloatArra
     with np.errstate(invalid="ignore"):
         inside = terms > terms.max(axis=0) - DROP
     return rule.narrowed(inside.any(axis=(1, 2)))
-
-
-def _weight(log_terms: FloatArray) -> FloatArray:
-    """Posterior weights of nodes with such terms of the integral, (M, q)."""
-    out: FloatArray = np.exp(log_terms - logsumexp(log_terms, axis=0))
-    return out
 
 
 def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit | GroupedFit:
@@ -530,13 +513,15 @@ def _by_polynomials(
         np.random.default_rng(SEED).normal(size=(len(problem.design.y), DIRECTIONS)) / np.sqrt(DIRECTIONS)
     )
     members, out, count = np.arange(problem.design.q), [], -len(edges(bands))
-    known = _Known.of(problem, own, noise, PolynomialRule.of(bands, FIRST_DEGREE), sketch)
+    nodes = _at_rule(problem, own, noise, ShareRule.at(PolynomialRule.of(bands, FIRST_DEGREE).shares), LOOSE_INNER)
+    known = Known.of(problem, nodes.rule.shares, nodes.fits, nodes.log_integrals, sketch)
     at_edges = _at_rule(problem, own, noise, ShareRule.at(edges(bands)), LOOSE_INNER).log_integrals
     for degree in range(FIRST_DEGREE, LARGEST[bands] + 1):
         rule = PolynomialRule.of(bands, degree)
         if degree > FIRST_DEGREE:
-            known = known.with_more(_Known.of(problem, own, noise, rule, sketch, len(known.fits)))
-        found = _by_degrees(known, rule, at_edges)
+            more = _at_rule(problem, own, noise, ShareRule.at(rule.shares[len(known.fits) :]), LOOSE_INNER)
+            known = known.with_more(Known.of(problem, more.rule.shares, more.fits, more.log_integrals, sketch))
+        found = by_degrees(known, rule, at_edges)
         done = found.error <= tol
         if done.any():
             at = np.flatnonzero(done)
@@ -554,209 +539,6 @@ def _by_polynomials(
         if not rest.size:
             break
     return out, members
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known at the nodes of a rule of polynomials, of q targets.
-
-    Attributes
-    ----------
-    fits : list of M RidgeFit
-    log_integral : (M, q) array
-        As of :class:`_Nodes`.
-    log_mean : (M, q) array
-        Logs of the mean of what the variances of all bands are, but for their shares; 0 where one has no mean.
-    noise, rank : (M, q) arrays
-        Mean squared scale of the noise, which is finite also where its mean variance is not, and effective number of
-        directions.
-    fitted : (M, c, q) array
-        Fitted values in random directions, in units of the targets' norms.
-    """
-
-    fits: list[RidgeFit]
-    log_integral: FloatArray
-    log_mean: FloatArray
-    noise: FloatArray
-    rank: FloatArray
-    fitted: FloatArray
-
-    @classmethod
-    def of(
-        cls,
-        problem: BandProblem,
-        prior: BetaPrime,
-        noise: GaussianNoise,
-        rule: PolynomialRule,
-        sketch: FloatArray,
-        first: int = 0,
-    ) -> _Known:
-        """At the nodes of a rule from the position `first` on; `sketch` (p, c) are products of directions with X."""
-        nodes = _at_rule(problem, prior, noise, ShareRule.at(rule.shares[first:]), LOOSE_INNER)
-        means, fitted = [], []
-        for shares, fit in zip(nodes.rule.shares, nodes.fits, strict=True):
-            mixture = fit.mixture
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                mean = (mixture.weight * mixture.scale2 * np.exp(mixture.log_t2)).sum(axis=0)
-                log_mean = np.log(np.where(mixture.open_variance, 1.0, mean / fit.spectrum.top**2))
-            means.append(np.where(np.isfinite(log_mean), log_mean, 0.0))
-            factor = problem.factors(shares)
-            rows = sketch.T * factor[problem.band]
-            design = scaled(problem.design, problem.band, factor)
-            coords = fit.spectrum.project_rows(design, rows) / fit.spectrum.top
-            fitted.append(blas.product(coords, mean_coefficients(fit.spectrum, mixture)))
-        return cls(
-            nodes.fits,
-            nodes.log_integrals,
-            np.stack(means),
-            np.stack([(fit.mixture.weight * fit.mixture.scale2).sum(axis=0) for fit in nodes.fits]),
-            np.stack([effective_directions(fit.spectrum, fit.mixture) for fit in nodes.fits]),
-            np.stack(fitted),
-        )
-
-    def with_more(self, more: _Known) -> _Known:
-        """These and further nodes."""
-        names = self.__slots__[1:]
-        each = [np.concatenate([getattr(self, name), getattr(more, name)]) for name in names]
-        return _Known([*self.fits, *more.fits], *each)
-
-    def of_targets(self, which: IntArray) -> _Known:
-        """The same of some of the targets."""
-        each = [getattr(self, name)[..., which] for name in self.__slots__[1:]]
-        return _Known([fit.of_targets(which) for fit in self.fits], *each)
-
-
-@dataclass(frozen=True, slots=True)
-class _Summed:
-    """Sums over the shares, of polynomials: weights of the nodes (M, q), logs of the integrals and errors (q,)."""
-
-    weight: FloatArray
-    log_integral: FloatArray
-    error: FloatArray
-
-
-def _by_degrees(known: _Known, rule: PolynomialRule, at_edges: FloatArray) -> _Summed:
-    """The sums by polynomials of a degree.
-
-    Their error is the change from polynomials of the two lower degrees, and what they miss at the edges, where log
-    integrals (E, q) are `at_edges`.
-    """
-    bands, q = rule.shares.shape[1], known.log_integral.shape[1]
-    fine, coarser = (ShareRule.of(Box.whole(bands), order) for order in (FINE[bands], 2 * FINE[bands] // 3))
-    rules = [(rule, fine), (rule, coarser), *((rule.lower(rule.degree - less), fine) for less in (1, 2))]
-    between = [one.interpolation(points) for one, points in rules]
-    parts = []
-    for some in even_parts(q, max(1, AT_ONCE // len(fine.shares))):
-        own = known.of_targets(np.arange(q)[some])
-        best, *others = [_Sums.of(own, matrix, points) for matrix, (_, points) in zip(between, rules, strict=True)]
-        changes = [CAUTION * _change(own, best, other) for other in others]
-        weight = rule.nonnegative(best.weight)
-        missed = _missed(own, rule, best.share, fine, at_edges[:, some])
-        error = np.maximum.reduce([*changes, _misfit(own, best.weight, weight), missed])
-        parts.append(_Summed(weight, best.log_integral, error))
-    return _Summed(
-        np.concatenate([part.weight for part in parts], axis=1),
-        np.concatenate([part.log_integral for part in parts]),
-        np.concatenate([part.error for part in parts]),
-    )
-
-
-def _missed(
-    known: _Known, rule: PolynomialRule, share: FloatArray, fine: ShareRule, at_edges: FloatArray
-) -> FloatArray:
-    """The probability that polynomials wrongly have, or do not have, beside an edge, (q,).
-
-    Parameters
-    ----------
-    known : _Known
-    rule : PolynomialRule
-    share : (F, q) array
-        Posterior weights of the points of `fine`.
-    fine : ShareRule
-    at_edges : (E, q) array
-        Log integrals at the points of :func:`edges`.
-    """
-    ends = edges(rule.shares.shape[1])
-    off = at_edges - blas.product(rule.between(ends), known.log_integral[: len(rule.shares)])
-    out = np.zeros(off.shape[1])
-    for k in range(ends.shape[1]):
-        own = ends[:, k] < 2 * EDGE
-        weight = _weight(at_edges[own] - np.minimum(off[own], 0.0))
-        beside = share[fine.shares[:, k] < rule.margin].sum(axis=0)
-        out = np.maximum(out, beside * (weight * np.abs(np.expm1(np.minimum(off[own], SATURATED)))).sum(axis=0))
-    return out
-
-
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    """Sums over the points of a fine rule, of what polynomials say there.
-
-    Attributes
-    ----------
-    log_density : (F, q) array
-        At the points, weights of the rule not included.
-    share : (F, q) array
-        Posterior weights of the points.
-    weight : (M, q) array
-        What the nodes count in means: not all are positive.
-    log_integral : (q,) array
-    mean, spread : (K, q) arrays
-        Of the roots of the shares, as of :func:`_share_moments`.
-    log_spread : (K, q) array
-        As of :func:`_log_spreads`.
-    """
-
-    log_density: FloatArray
-    share: FloatArray
-    weight: FloatArray
-    log_integral: FloatArray
-    mean: FloatArray
-    spread: FloatArray
-    log_spread: FloatArray
-
-    @classmethod
-    def of(cls, known: _Known, between: FloatArray, points: ShareRule) -> _Sums:
-        """By the matrix `between` from values at the first nodes to those at the points of a rule."""
-        used = between.shape[1]
-        log_density = blas.product(between, known.log_integral[:used])
-        terms = log_density + points.log_weight[:, None]
-        log_integral = logsumexp(terms, axis=0)
-        share = np.exp(terms - log_integral)
-        mean, spread = _share_moments(points, share)
-        log_mean = blas.product(between, known.log_mean[:used])
-        top = (terms + log_mean).max(axis=0)
-        of_bands = points.shares.T @ np.exp(terms + log_mean - top)
-        log_spread = 0.5 * (np.log(of_bands) + top - log_integral)
-        return cls(log_density, share, between.T @ share, log_integral, mean, spread, log_spread)
-
-
-def _change(known: _Known, fine: _Sums, coarse: _Sums) -> FloatArray:
-    """The largest change between two polynomials, or two rules for the same one, as of :func:`_difference`."""
-    changes = [
-        np.abs(fine.log_integral - coarse.log_integral),
-        (np.abs(fine.mean - coarse.mean) / fine.spread).max(axis=0),
-        np.abs(fine.log_spread - coarse.log_spread).max(axis=0),
-    ]
-    if len(fine.share) == len(coarse.share):
-        changes.append(0.5 * (fine.share * np.abs(fine.log_density - coarse.log_density)).sum(axis=0))
-    less = np.zeros_like(fine.weight)
-    less[: len(coarse.weight)] = coarse.weight
-    return np.maximum.reduce([*changes, _misfit(known, fine.weight, less)])
-
-
-def _misfit(known: _Known, weight: FloatArray, other: FloatArray) -> FloatArray:
-    """How far other weights (M, q) change fitted values and the root of their mean variance, (q,)."""
-    noise = np.maximum((weight * known.noise * np.maximum(known.rank, 1.0)).sum(axis=0), np.finfo(float).tiny)
-    change = np.einsum("mt,mct->ct", weight - other, known.fitted)
-    squares = known.noise * known.rank + (known.fitted**2).sum(axis=1)
-    variance = [
-        (each * squares).sum(axis=0) - (np.einsum("mt,mct->ct", each, known.fitted) ** 2).sum(axis=0)
-        for each in (weight, other)
-    ]
-    out: FloatArray = np.maximum(
-        np.sqrt((change**2).sum(axis=0) / noise), 0.5 * np.abs(variance[0] - variance[1]) / noise
-    )
-    return out
 
 
 def _fit_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit:
@@ -831,7 +613,7 @@ def _error_of_scrambles(problem: BandProblem, nodes: _Nodes, scramble: FloatArra
         fitted.append(
             problem.design.times(_mean_coefficients(problem, part.rule.shares, part.weight, part.fits))[:, 0]
         )
-    _, spread = _share_moments(nodes.rule, nodes.weight)
+    _, spread = share_moments(nodes.rule, nodes.weight)
     weight = nodes.weight[:, 0]
     noise = sum(w * float(fit.sigma2[0]) for w, fit in zip(weight, nodes.fits, strict=True))
     rank = sum(
@@ -861,7 +643,7 @@ def _at_rule(
 def _difference(problem: BandProblem, coarse: _Summary, fine: _Summary) -> FloatArray:
     """The largest change between two rules, for each target (q,)."""
     integral = np.abs(logsumexp(coarse.log_terms, axis=0) - logsumexp(fine.log_terms, axis=0))
-    (first, _), (second, spread) = (_share_moments(each.rule, each.weight) for each in (coarse, fine))
+    (first, _), (second, spread) = (share_moments(each.rule, each.weight) for each in (coarse, fine))
     shares = (np.abs(first - second) / spread).max(axis=0)
     change = problem.design.times(coarse.coefficients - fine.coefficients)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -882,14 +664,6 @@ def _off(coarse: _Summary, fine: _Summary, in_logs: bool) -> FloatArray:
     between = coarse.rule.interpolation(fine.rule, in_logs=in_logs) @ coarse.log_integrals
     out: FloatArray = 0.5 * (fine.weight * np.abs(between - fine.log_integrals)).sum(axis=0)
     return out
-
-
-def _share_moments(rule: ShareRule, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Means of the roots of the shares and their standard deviations, (K, q)."""
-    root = np.sqrt(rule.shares)
-    mean = root.T @ weight
-    square = (root**2).T @ weight
-    return mean, np.sqrt(np.maximum(square - mean**2, 1e-10 * square))
 
 
 def _log_spreads(nodes: _Summary) -> FloatArray:

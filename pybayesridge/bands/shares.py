@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.polynomial.legendre import leggauss, legvander
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray
 
@@ -174,4 +174,18 @@ def log_prior(angles: FloatArray) -> FloatArray:
         sines = np.where(power > 0, power * np.log(np.sin(angles)), 0.0)
     constant = float(gammaln(count / 2)) + (count - 1) * np.log(2.0) - (count - 1) / 2 * np.log(np.pi)
     out: FloatArray = sines.sum(axis=1) + constant - 0.5 * np.log(np.pi)  # 2^K Gamma(K/2) / (2 pi^(K/2))
+    return out
+
+
+def share_moments(rule: ShareRule, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means of the roots of the shares and their standard deviations, (K, q)."""
+    root = np.sqrt(rule.shares)
+    mean = root.T @ weight
+    square = (root**2).T @ weight
+    return mean, np.sqrt(np.maximum(square - mean**2, 1e-10 * square))
+
+
+def posterior_weight(log_terms: FloatArray) -> FloatArray:
+    """Posterior weights of nodes with such terms of the integral, (M, q)."""
+    out: FloatArray = np.exp(log_terms - logsumexp(log_terms, axis=0))
     return out

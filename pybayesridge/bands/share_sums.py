@@ -1,0 +1,231 @@
+"""Sums over the shares of the bands of polynomials in them, for many targets at once, and how far they are off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.bands.posterior import scaled
+from pybayesridge.bands.problem import BandProblem
+from pybayesridge.bands.shares import Box, ShareRule, posterior_weight, share_moments
+from pybayesridge.bands.simplex import EDGE, PolynomialRule, edges
+from pybayesridge.linalg import blas
+from pybayesridge.linalg.blocks import even_parts
+from pybayesridge.ridge.fit import RidgeFit
+from pybayesridge.ridge.mixture import effective_directions, mean_coefficients
+
+FINE = {2: 96, 3: 40}
+"""Points in each angle at which polynomials are summed over, by the number of bands; and two thirds of these."""
+
+CAUTION = 10.0
+"""Changes from lower degrees count so many times as errors: with bands of one column they fall slowly."""
+
+SATURATED = 100.0
+"""Larger log ratios are not told apart."""
+
+AT_ONCE = 1 << 21
+"""Most points times targets at once of such sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known at the nodes of a rule of polynomials, of q targets.
+
+    Attributes
+    ----------
+    fits : list of M RidgeFit
+    log_integral : (M, q) array
+        Logs of the integrals over the total.
+    log_mean : (M, q) array
+        Logs of the mean of what the variances of all bands are, but for their shares; 0 where one has no mean.
+    noise, rank : (M, q) arrays
+        Mean squared scale of the noise, which is finite also where its mean variance is not, and effective number of
+        directions.
+    fitted : (M, c, q) array
+        Fitted values in random directions, in units of the targets' norms.
+    """
+
+    fits: list[RidgeFit]
+    log_integral: FloatArray
+    log_mean: FloatArray
+    noise: FloatArray
+    rank: FloatArray
+    fitted: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        problem: BandProblem,
+        shares: FloatArray,
+        fits: list[RidgeFit],
+        log_integral: FloatArray,
+        sketch: FloatArray,
+    ) -> Known:
+        """From the ridges at shares (M, K); `sketch` (p, c) are products of directions with X."""
+        means, fitted = [], []
+        for at_node, fit in zip(shares, fits, strict=True):
+            mixture = fit.mixture
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                mean = (mixture.weight * mixture.scale2 * np.exp(mixture.log_t2)).sum(axis=0)
+                log_mean = np.log(np.where(mixture.open_variance, 1.0, mean / fit.spectrum.top**2))
+            means.append(np.where(np.isfinite(log_mean), log_mean, 0.0))
+            factor = problem.factors(at_node)
+            rows = sketch.T * factor[problem.band]
+            design = scaled(problem.design, problem.band, factor)
+            coords = fit.spectrum.project_rows(design, rows) / fit.spectrum.top
+            fitted.append(blas.product(coords, mean_coefficients(fit.spectrum, mixture)))
+        return cls(
+            fits,
+            log_integral,
+            np.stack(means),
+            np.stack([(fit.mixture.weight * fit.mixture.scale2).sum(axis=0) for fit in fits]),
+            np.stack([effective_directions(fit.spectrum, fit.mixture) for fit in fits]),
+            np.stack(fitted),
+        )
+
+    def with_more(self, more: Known) -> Known:
+        """These and further nodes."""
+        names = self.__slots__[1:]
+        each = [np.concatenate([getattr(self, name), getattr(more, name)]) for name in names]
+        return Known([*self.fits, *more.fits], *each)
+
+    def of_targets(self, which: IntArray) -> Known:
+        """The same of some of the targets."""
+        each = [getattr(self, name)[..., which] for name in self.__slots__[1:]]
+        return Known([fit.of_targets(which) for fit in self.fits], *each)
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """Sums over the shares, of polynomials: weights of the nodes (M, q), logs of the integrals and errors (q,)."""
+
+    weight: FloatArray
+    log_integral: FloatArray
+    error: FloatArray
+
+
+def by_degrees(known: Known, rule: PolynomialRule, at_edges: FloatArray) -> Summed:
+    """The sums by polynomials of a degree.
+
+    Their error is the change from polynomials of the two lower degrees, and what they miss at the edges, where log
+    integrals (E, q) are `at_edges`.
+    """
+    bands, q = rule.shares.shape[1], known.log_integral.shape[1]
+    fine, coarser = (ShareRule.of(Box.whole(bands), order) for order in (FINE[bands], 2 * FINE[bands] // 3))
+    rules = [(rule, fine), (rule, coarser), *((rule.lower(rule.degree - less), fine) for less in (1, 2))]
+    between = [one.interpolation(points) for one, points in rules]
+    parts = []
+    for some in even_parts(q, max(1, AT_ONCE // len(fine.shares))):
+        own = known.of_targets(np.arange(q)[some])
+        best, *others = [_Sums.of(own, matrix, points) for matrix, (_, points) in zip(between, rules, strict=True)]
+        changes = [CAUTION * _change(own, best, other) for other in others]
+        weight = rule.nonnegative(best.weight)
+        missed = _missed(own, rule, best.share, fine, at_edges[:, some])
+        error = np.maximum.reduce([*changes, _misfit(own, best.weight, weight), missed])
+        parts.append(Summed(weight, best.log_integral, error))
+    return Summed(
+        np.concatenate([part.weight for part in parts], axis=1),
+        np.concatenate([part.log_integral for part in parts]),
+        np.concatenate([part.error for part in parts]),
+    )
+
+
+def _missed(
+    known: Known, rule: PolynomialRule, share: FloatArray, fine: ShareRule, at_edges: FloatArray
+) -> FloatArray:
+    """The probability that polynomials wrongly have, or do not have, beside an edge, (q,).
+
+    Parameters
+    ----------
+    known : Known
+    rule : PolynomialRule
+    share : (F, q) array
+        Posterior weights of the points of `fine`.
+    fine : ShareRule
+    at_edges : (E, q) array
+        Log integrals at the points of :func:`edges`.
+    """
+    ends = edges(rule.shares.shape[1])
+    off = at_edges - blas.product(rule.between(ends), known.log_integral[: len(rule.shares)])
+    out = np.zeros(off.shape[1])
+    for k in range(ends.shape[1]):
+        own = ends[:, k] < 2 * EDGE
+        weight = posterior_weight(at_edges[own] - np.minimum(off[own], 0.0))
+        beside = share[fine.shares[:, k] < rule.margin].sum(axis=0)
+        out = np.maximum(out, beside * (weight * np.abs(np.expm1(np.minimum(off[own], SATURATED)))).sum(axis=0))
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Sums over the points of a fine rule, of what polynomials say there.
+
+    Attributes
+    ----------
+    log_density : (F, q) array
+        At the points, weights of the rule not included.
+    share : (F, q) array
+        Posterior weights of the points.
+    weight : (M, q) array
+        What the nodes count in means: not all are positive.
+    log_integral : (q,) array
+    mean, spread : (K, q) arrays
+        Of the roots of the shares, as of :func:`~pybayesridge.bands.shares.share_moments`.
+    log_spread : (K, q) array
+        Logs of the roots of the mean variances of the bands.
+    """
+
+    log_density: FloatArray
+    share: FloatArray
+    weight: FloatArray
+    log_integral: FloatArray
+    mean: FloatArray
+    spread: FloatArray
+    log_spread: FloatArray
+
+    @classmethod
+    def of(cls, known: Known, between: FloatArray, points: ShareRule) -> _Sums:
+        """By the matrix `between` from values at the first nodes to those at the points of a rule."""
+        used = between.shape[1]
+        log_density = blas.product(between, known.log_integral[:used])
+        terms = log_density + points.log_weight[:, None]
+        log_integral = logsumexp(terms, axis=0)
+        share = np.exp(terms - log_integral)
+        mean, spread = share_moments(points, share)
+        log_mean = blas.product(between, known.log_mean[:used])
+        top = (terms + log_mean).max(axis=0)
+        of_bands = points.shares.T @ np.exp(terms + log_mean - top)
+        log_spread = 0.5 * (np.log(of_bands) + top - log_integral)
+        return cls(log_density, share, between.T @ share, log_integral, mean, spread, log_spread)
+
+
+def _change(known: Known, fine: _Sums, coarse: _Sums) -> FloatArray:
+    """The largest change between two polynomials, or two rules for the same one."""
+    changes = [
+        np.abs(fine.log_integral - coarse.log_integral),
+        (np.abs(fine.mean - coarse.mean) / fine.spread).max(axis=0),
+        np.abs(fine.log_spread - coarse.log_spread).max(axis=0),
+    ]
+    if len(fine.share) == len(coarse.share):
+        changes.append(0.5 * (fine.share * np.abs(fine.log_density - coarse.log_density)).sum(axis=0))
+    less = np.zeros_like(fine.weight)
+    less[: len(coarse.weight)] = coarse.weight
+    return np.maximum.reduce([*changes, _misfit(known, fine.weight, less)])
+
+
+def _misfit(known: Known, weight: FloatArray, other: FloatArray) -> FloatArray:
+    """How far other weights (M, q) change fitted values and the root of their mean variance, (q,)."""
+    noise = np.maximum((weight * known.noise * np.maximum(known.rank, 1.0)).sum(axis=0), np.finfo(float).tiny)
+    change = np.einsum("mt,mct->ct", weight - other, known.fitted)
+    squares = known.noise * known.rank + (known.fitted**2).sum(axis=1)
+    variance = [
+        (each * squares).sum(axis=0) - (np.einsum("mt,mct->ct", each, known.fitted) ** 2).sum(axis=0)
+        for each in (weight, other)
+    ]
+    out: FloatArray = np.maximum(
+        np.sqrt((change**2).sum(axis=0) / noise), 0.5 * np.abs(variance[0] - variance[1]) / noise
+    )
+    return out
