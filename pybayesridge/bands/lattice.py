@@ -344,6 +344,8 @@ class Refinement:
         See :func:`grown`.
     along_axes : float
         Errors of means relative to what halves along the axes tell.
+    begin : tuple of int
+        Positions on the ladder that are known to do, or nearly, for each axis.
     """
 
     ladder: tuple[float, ...]
@@ -353,6 +355,7 @@ class Refinement:
     step: Callable[[FloatArray, int, float, float], int] = next_step
     spare: float = np.inf
     along_axes: float = 1.0
+    begin: tuple[int, ...] = ()
 
 
 def refined(
@@ -376,7 +379,8 @@ def refined(
     how : Refinement
     """
     ladder = np.array(how.ladder)
-    last, at, early, count, found = ladder.size - 1, np.zeros(origin.size, dtype=np.intp), how.early, 0, Found()
+    last, early, count, found = ladder.size - 1, how.early and not how.begin, 0, Found()
+    at = np.array(how.begin or (0,) * origin.size, dtype=np.intp)
     while True:  # at each turn some axes take a finer step of the ladder, or it is the whole lattice after its middle
         drop = EARLY if early else how.drop
         lattice, kept = grown(density, origin, root * ladder[at], drop, how.spare, found)

@@ -12,7 +12,7 @@ from pybayesridge.binomial import hermite, one_trial
 from pybayesridge.compiled.library import built
 from pybayesridge.sites.tilted import Cavity, Tilted, empty
 
-MOST = 24
+MOST = 32
 """Most nodes of a Gauss-Hermite rule."""
 
 
@@ -25,6 +25,7 @@ class Rules(ctypes.Structure):
         ("widest", ctypes.c_void_p),
         ("at", ctypes.c_void_p),
         ("weight", ctypes.c_void_p),
+        ("rare", ctypes.c_double),
         ("farthest_step", ctypes.c_double),
         ("reach", ctypes.c_int64),
         ("spacing", ctypes.c_double),
@@ -55,6 +56,7 @@ def _rules() -> tuple[Rules, tuple[AnyArray, ...]]:
     rules = Rules(
         sizes.size,
         *(array.ctypes.data for array in held[:4]),
+        hermite.RARE,
         hermite.FARTHEST,
         one_trial.AT.size // 2,
         one_trial.SPACING,

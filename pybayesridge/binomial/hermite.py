@@ -1,8 +1,9 @@
 """Gauss-Hermite rules for tilted densities of the logit link that are narrow, as they are where rows are many.
 
 A row of m trials has the log likelihood ``s eta - m log(1 + exp(eta))``, whose poles are pi away from the real line,
-and whose third derivative is at most ``m / 10``. With sd the width of the tilted density, the rule's error depends on
-``sd max(1, m)^(1/3)``, and is largest for a single trial.
+and whose third derivative is at most ``m / 10`` and ``m exp(-|eta|)``. With sd the width of the tilted density, the
+rule's error depends on ``sd max(1, m)^(1/3)``, and is largest for a single trial. Where successes or failures are
+rare, m counts only as the trials at the bend that would have that derivative.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.link import derivatives
 from pybayesridge.sites.tilted import Cavity
 
-SIZES = np.array([4, 5, 6, 8, 10, 12, 16, 24])
+SIZES = np.array([4, 5, 6, 8, 10, 12, 16, 24, 32])
 """Nodes of the rules."""
 
-WIDEST = np.array([0.06, 0.14, 0.22, 0.35, 0.5, 0.6, 0.8, 1.0])
+WIDEST = np.array([0.06, 0.14, 0.22, 0.35, 0.5, 0.6, 0.8, 1.0, 1.2])
 """Largest ``sd max(1, m)^(1/3)`` at which each of them is right to 1e-9, in standard deviations and relatively."""
+
+RARE = 20.0
+"""Trials count ``RARE exp(-|eta|)`` times where this is less than 1, with eta the cavity's centre: by twice the
+ratio of the bounds of the derivative, as it grows towards the bend."""
 
 FARTHEST = 1.0
 """The rule has its centre at one step of Newton's method from the cavity's, which must not be longer, in sd."""
@@ -31,7 +36,8 @@ def narrow(successes: FloatArray, failures: FloatArray, cavity: Cavity) -> tuple
     slope, bend = derivatives(successes, failures, cavity.center, "logit")
     unit = 1.0 / np.sqrt(cavity.precision + bend)
     step = (cavity.slope + slope) * unit
-    width = unit * np.cbrt(np.maximum(successes + failures, 1.0))
+    trials = (successes + failures) * np.minimum(RARE * np.exp(-np.abs(cavity.center)), 1.0)
+    width = unit * np.cbrt(np.maximum(trials, 1.0))
     rule = np.where(np.abs(step) <= FARTHEST, np.searchsorted(WIDEST, width), SIZES.size)
     return np.where(rule < SIZES.size, rule, -1), cavity.center + step * unit, unit
 

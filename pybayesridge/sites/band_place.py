@@ -54,6 +54,9 @@ units of `tol`, at which no more are added, and at which the integral counts as 
 LADDER = (1.3, 1.0, 0.7, 0.5, 0.35, *FINER)
 """Distances of the points of the lattices that are tried, in posterior standard deviations."""
 
+SPARE = 1.0
+"""Points are not looked at where the log density is foretold to be lower by so much than where it is left out."""
+
 
 Density = Callable[[FloatArray], Value]
 """Of coordinates, with what is kept of a point: the position of the approximation, and its coefficients."""
@@ -75,11 +78,15 @@ class Integral:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Coordinates that suit a posterior, its middle, and a root of its covariance."""
+    """Coordinates that suit a posterior, its middle, a root of its covariance, and where lattices begin.
+
+    `begin` are positions on the :data:`LADDER`; without any, the first ones.
+    """
 
     coordinates: CovarianceCoordinates
     middle: FloatArray
     root: FloatArray
+    begin: tuple[int, ...] = ()
 
     def with_log_unit(self, log_unit: float) -> Place:
         """The same where the prior has another unit."""
@@ -89,9 +96,16 @@ class Place:
         """The same: lattices are made for each density."""
         return self
 
+    def beginning_as(self, lattice: Lattice | SampledPoints) -> Place:
+        """The same, whose lattices begin with the distances of one for another density like it."""
+        assert isinstance(lattice, Lattice)
+        distance = np.linalg.norm(lattice.root, axis=0) / np.linalg.norm(self.root, axis=0)
+        begin = np.abs(np.array(LADDER)[:, None] - distance).argmin(axis=0)
+        return replace(self, begin=tuple(begin.tolist()))
+
     def integral(self, density: Density, functions: Functions, tol: float) -> Integral:
         """By a lattice."""
-        how = Refinement(LADDER, DROP, step=_step)
+        how = Refinement(LADDER, DROP, step=_step, spare=SPARE, begin=self.begin)
         lattice, kept, error, _ = refined(density, self.middle, self.root, functions, tol, how)
         return Integral(lattice, kept, error, error <= tol and lattice.complete)
 
@@ -112,6 +126,10 @@ class SampledPlace:
         """The same with points that suit a density, for all others like it."""
         drawn, _, _ = self._sampled(density, functions, tol)
         return replace(self, points=drawn)
+
+    def beginning_as(self, lattice: Lattice | SampledPoints) -> SampledPlace:
+        """The same: points are those that were drawn."""
+        return self
 
     def integral(self, density: Density, functions: Functions, tol: float) -> Integral:
         """By weighted points."""

@@ -91,7 +91,10 @@ def over_shapes(problem: MixedProblem, seen: Seen, prior: BetaPrime, power: floa
     def evidence(log_shape: float) -> float:
         if log_shape not in fits:
             other = at_top.of_shape(log_shape)
-            fits[log_shape] = summed(problem, other, of_unit(other.likelihood), prior, power, tol)
+            own = of_unit(other.likelihood)
+            if fits:
+                own = own.beginning_as(fits[top].parts[0].lattice)
+            fits[log_shape] = summed(problem, other, own, prior, power, tol)
         return fits[log_shape].log_evidence
 
     by_points = isinstance(place, SampledPlace)

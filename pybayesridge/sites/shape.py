@@ -2,8 +2,9 @@
 
 With u the log of the shape, such as a dispersion, the posterior is a mixture over values of u of the posteriors given
 u, each integrated over the penalty or at one penalty, with weights proportional to the prior density of u times the
-evidence given u. The trapezoidal rule in u converges geometrically. Its error is seen where the log of the evidence,
-which is smooth, is interpolated between the nodes; what that leaves out is seen where every second node is left out.
+evidence given u. The trapezoidal rule converges geometrically, in u and in smooth functions of it: nodes are further
+apart where there is nothing but a tail. Its error is seen where the log of the evidence, which is smooth, is
+interpolated between the nodes; what that leaves out is seen where every second node is left out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.integrate import trapezoid
 from scipy.interpolate import CubicSpline
-from scipy.special import betaln
+from scipy.special import betaln, expit
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.sites.tailed import TailedDensity
@@ -22,9 +23,10 @@ from pybayesridge.sites.tailed import TailedDensity
 LEAST = 1e-7
 """Values of smaller weight are no part of densities."""
 
-DROP = 6.5
-"""Values of u whose log density is lower than the largest by this are left out: in the tail beyond, the log of
-the evidence goes on as a parabola."""
+DROP, DROP_BELOW = 6.5, 8.0
+"""Values of u above the top, and below it, whose log density is lower than the largest by this are left out: in the
+tail beyond, the log of the evidence goes on as a parabola. Small values matter more without a row that alone speaks
+for a large dispersion, as in leave-one-out scores."""
 
 FLAT = 1e-3
 """Where the evidence changes by less from one value to the next, the tail of the posterior is that of the prior."""
@@ -41,6 +43,10 @@ NARROWEST = 1e-4
 
 WIDEST = 1.0
 """Largest spacing: the prior's tails are exponentials."""
+
+TAIL_FROM, TAIL_BEND, TAIL_SPACING, GROWTH = 3.0, 0.7, 3.0, 4.0
+"""Nodes are further apart from so many first spacings away from the top on, which peaks hardly reach. The change
+takes about so many; beyond it they are so far apart, or so many times as far as at the top if that is less."""
 
 HALVINGS = 3
 """Most halvings of the spacing."""
@@ -114,7 +120,7 @@ class ShapeGrid:
     Attributes
     ----------
     u : (S,) array
-        Ascending, equally spaced.
+        Ascending.
     log_density : (S,) array
         Log of prior density times evidence.
     weight : (S,) array
@@ -158,7 +164,7 @@ class ShapeGrid:
 
     def posterior(self) -> TailedDensity:
         """The posterior of u, with tails that have the mass beyond the first and the last node."""
-        below, above = (1.0 / _mass_of_tail(self.u, self.evidence, self.prior, way) for way in (-1.0, 1.0))
+        below, above = (1.0 / _mass_of_tail(self.u, self.evidence, self.prior, way) for way in (-1, 1))
         return TailedDensity.through(self.u, self.log_density, below, above)
 
     def summary(self, probabilities: FloatArray) -> FloatArray:
@@ -316,66 +322,109 @@ def integrate_shape(
         Most halvings of the spacing.
     """
     found: dict[int, float] = {}
-    unit, stride = spacing / 2**halvings, 2**halvings
-    _extend(found, evidence, prior, top, unit, stride, flat)
+    places, stride = _Places.of(top, spacing, 2**halvings), 2**halvings
+    _extend(found, evidence, prior, places, stride, flat)
     lowest, highest = min(found), max(found)
     while True:
-        at = range(lowest, highest + 1, stride)
-        for i in sorted(set(at).difference(found)):
-            found[i] = evidence(top + unit * i)
-        grid = _rule(top + unit * np.array(at), np.array([found[i] for i in at]), prior, accuracy)
+        at = np.arange(lowest, highest + 1, stride)
+        for i in at.tolist():
+            if i not in found:
+                found[i] = evidence(float(places.at(i)))
+        grid = _rule(places, at, stride, np.array([found[i] for i in at.tolist()]), prior, accuracy)
         if grid.converged or stride == 1:
             return grid
         stride //= 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the nodes may be: at smooth odd functions of whole numbers, times a spacing, about the top.
+
+    Attributes
+    ----------
+    top, spacing : float
+    parts : int
+        Of the spacing, which whole numbers count.
+    growth : float
+        How many times further apart they are in the tails.
+    """
+
+    top: float
+    spacing_at_top: float
+    parts: int
+    growth: float
+
+    @classmethod
+    def of(cls, top: float, spacing: float, parts: int) -> _Places:
+        """With tails whose spacing is that of all tails, within limits."""
+        return cls(top, spacing, parts, float(np.clip(TAIL_SPACING / spacing, 1.0, GROWTH)))
+
+    def at(self, i: IntArray | int) -> FloatArray:
+        """The places of whole numbers."""
+        v = i / self.parts
+        beyond = np.logaddexp(0.0, (v - TAIL_FROM) / TAIL_BEND) - np.logaddexp(0.0, (-v - TAIL_FROM) / TAIL_BEND)
+        out: FloatArray = self.top + self.spacing_at_top * (v + (self.growth - 1.0) * TAIL_BEND * beyond)
+        return out
+
+    def spacing(self, i: IntArray) -> FloatArray:
+        """The derivatives of the places."""
+        v = i / self.parts
+        share = expit((v - TAIL_FROM) / TAIL_BEND) + expit((-v - TAIL_FROM) / TAIL_BEND)
+        out: FloatArray = self.spacing_at_top / self.parts * (1.0 + (self.growth - 1.0) * share)
+        return out
 
 
 def _extend(
     found: dict[int, float],
     evidence: Callable[[float], float],
     prior: ShapePrior,
-    top: float,
-    unit: float,
+    places: _Places,
     stride: int,
     level: float,
 ) -> None:
     """Ask for the evidence at multiples of a stride until the density is negligible or the evidence is constant."""
 
     def density(i: int) -> float:
+        u = float(places.at(i))
         if i not in found:
-            found[i] = evidence(top + unit * i)
-        return found[i] + prior(top + unit * i)
+            found[i] = evidence(u)
+        return found[i] + prior(u)
 
     highest = density(0)
-    for sign in (1, -1):
+    for sign, drop in ((1, DROP), (-1, DROP_BELOW)):
         i, flat, last = 0, 0, density(0)
-        while prior.low < top + unit * (i + sign * stride) < prior.high and flat < TWICE:
+        while prior.low < places.at(i + sign * stride) < prior.high and flat < TWICE:
             before, i = found[i], i + sign * stride
             value = density(i)
             highest = max(highest, value)
             # Once may be an accident, on either side of the top.
             flat = flat + 1 if abs(found[i] - before) < level else 0
-            # A concave function is lower than the straight line beyond.
-            if min(value, 2.0 * value - last) < highest - DROP:
+            # A concave function is lower than the straight line beyond, and steps do not become shorter.
+            if min(value, 2.0 * value - last) < highest - drop:
                 break
             last = value
 
 
-def _rule(u: FloatArray, evidence: FloatArray, prior: ShapePrior, accuracy: float) -> ShapeGrid:
-    """The trapezoidal rule, beyond whose end nodes the density goes on as exponentials."""
-    spacing = float(u[1] - u[0]) if u.size > 1 else 1.0
+def _rule(
+    places: _Places, at: IntArray, stride: int, evidence: FloatArray, prior: ShapePrior, accuracy: float
+) -> ShapeGrid:
+    """The trapezoidal rule for some places, beyond whose ends the density goes on as exponentials."""
+    u = np.asarray(places.at(at), dtype=np.float64)
     log_density = evidence + prior.values(u)
-    own = np.ones(u.size)
-    for end, way in ((0, -1.0), (-1, 1.0)):
-        own[end] += _tail(u, evidence, prior, way, spacing).sum()
+    own = stride * places.spacing(at)
+    for end, way in ((0, -1), (-1, 1)):
+        tail, reach = _tail(u, evidence, prior, way)
+        further = at[end] + way * stride * np.arange(1, 2 + int(min(reach / own[end], MOST)))
+        own[end] += float(tail(np.abs(places.at(further) - u[end])) @ (stride * places.spacing(further)))
     top = log_density.max()
     mass = np.exp(log_density - top) * own
     total = float(mass.sum())
-    error = _error_of_rule(u, evidence, prior, log_density, float(mass.sum() * spacing))
+    error = _error_of_rule(u, evidence, prior, log_density, total)
     return ShapeGrid(
         u=u,
         log_density=log_density,
         weight=mass / total,
-        log_integral=float(top + np.log(spacing * total)),
+        log_integral=float(top + np.log(total)),
         error=error,
         converged=error <= accuracy,
         prior=prior,
@@ -383,8 +432,10 @@ def _rule(u: FloatArray, evidence: FloatArray, prior: ShapePrior, accuracy: floa
     )
 
 
-def _tail(u: FloatArray, evidence: FloatArray, prior: ShapePrior, way: float, spacing: float) -> FloatArray:
-    """The density at places `spacing` apart beyond the last node upwards, or the first downwards, relative to it.
+def _tail(
+    u: FloatArray, evidence: FloatArray, prior: ShapePrior, way: int
+) -> tuple[Callable[[FloatArray], FloatArray], float]:
+    """The density at distances beyond the last node upwards, or the first downwards, relative to it; how far it goes.
 
     The log evidence goes on as a parabola where it falls, and else as it is at the end.
     """
@@ -394,7 +445,7 @@ def _tail(u: FloatArray, evidence: FloatArray, prior: ShapePrior, way: float, sp
         curve = CubicSpline(u, evidence)
         rate = max(-way * float(curve(u[end], 1)), 0.0)
         bend = max(-float(curve(u[end], 2)), 0.0)
-        if rate * abs(u[1] - u[0]) < FLAT:
+        if rate * _last_step(u, way) < FLAT:
             rate = bend = 0.0
     fall = rate + (prior.b if way > 0 else prior.a)
     if fall <= 0.0:
@@ -402,17 +453,28 @@ def _tail(u: FloatArray, evidence: FloatArray, prior: ShapePrior, way: float, sp
             "the scale of the noise is not determined: the columns explain too many of the responses without error; "
             "use family='gaussian'"
         )
-    reach = TAIL / fall
-    away = spacing * np.arange(1, 2 + int(min(reach / spacing, MOST)))
-    change = prior.values(u[end] + way * away) - prior(float(u[end]))
-    out: FloatArray = np.exp(change - rate * away - 0.5 * bend * away**2)
-    return out
+
+    def density(away: FloatArray) -> FloatArray:
+        change = prior.values(u[end] + way * away) - prior(float(u[end]))
+        out: FloatArray = np.exp(change - rate * away - 0.5 * bend * away**2)
+        return out
+
+    return density, TAIL / fall
 
 
-def _mass_of_tail(u: FloatArray, evidence: FloatArray, prior: ShapePrior, way: float) -> float:
+def _mass_of_tail(u: FloatArray, evidence: FloatArray, prior: ShapePrior, way: int) -> float:
     """The integral of the density beyond an end relative to the density there."""
-    step = (float(u[1] - u[0]) if u.size > 1 else 1.0) / FINE
-    return step * (0.5 + float(_tail(u, evidence, prior, way, step).sum()))
+    tail, reach = _tail(u, evidence, prior, way)
+    step = _last_step(u, way) / FINE
+    away = step * np.arange(1.0, 2 + int(min(reach / step, MOST)))
+    return step * (0.5 + float(tail(away).sum()))
+
+
+def _last_step(u: FloatArray, way: int) -> float:
+    """The distance of the last two nodes upwards, or of the first two downwards."""
+    if u.size < 2:
+        return 1.0
+    return float(u[-1] - u[-2] if way > 0 else u[1] - u[0])
 
 
 def _error_of_rule(
@@ -422,8 +484,8 @@ def _error_of_rule(
     if u.size < 3:
         return np.inf
     top, fine = float(log_density.max()), np.linspace(u[0], u[-1], FINE * (u.size - 1) + 1)
-    tails = np.exp(log_density[0] - top) * _mass_of_tail(u, evidence, prior, -1.0)
-    tails += np.exp(log_density[-1] - top) * _mass_of_tail(u, evidence, prior, 1.0)
+    tails = np.exp(log_density[0] - top) * _mass_of_tail(u, evidence, prior, -1)
+    tails += np.exp(log_density[-1] - top) * _mass_of_tail(u, evidence, prior, 1)
 
     def between(keep: IntArray) -> FloatArray:
         out: FloatArray = np.exp(

@@ -134,10 +134,33 @@ def test_narrow_densities_have_rules_of_a_few_nodes(size, trials):
     cavity = Cavity(center, precision, rng.uniform(-1, 1, n) / unit - slope)
     rule = hermite.narrow(successes, failures, cavity)[0]
     assert (rule >= 0).mean() > 0.7
+    check_rules(successes, failures, cavity, rule)
+
+
+@pytest.mark.parametrize("size", range(len(hermite.SIZES)))
+@pytest.mark.parametrize("trials", [1e3, 1e5, 1e7])
+def test_rare_successes_among_many_trials_have_rules_of_a_few_nodes(size, trials):
+    """As counts have: the third derivative of the log likelihood is that of the expected number of successes."""
+    rng = np.random.default_rng(size)
+    n = 40
+    center = np.log(rng.uniform(0.2, 40.0, n) / trials)
+    unit = hermite.WIDEST[size] * 0.999 / np.cbrt(np.maximum(hermite.RARE * trials * np.exp(center), 1.0))
+    successes = rng.poisson(trials * np.exp(center + unit * rng.standard_normal(n))).astype(float)
+    failures = trials - successes
+    slope, bend = derivatives(successes, failures, center, "logit")
+    precision = np.maximum(unit**-2 - bend, 1e-3 * unit**-2)
+    cavity = Cavity(center, precision, rng.uniform(-1, 1, n) / unit - slope)
+    rule = hermite.narrow(successes, failures, cavity)[0]
+    assert (rule >= 0).mean() > 0.7
+    check_rules(successes, failures, cavity, rule)
+
+
+def check_rules(successes, failures, cavity, rule):
+    """Compare the moments of rows that have a rule with quadrature."""
     found = tilted_moments(successes, failures, "logit", cavity)
     for i in np.flatnonzero(rule >= 0):
-        variance = 1 / precision[i]
-        mean = center[i] + variance * cavity.slope[i]
+        variance = 1 / cavity.precision[i]
+        mean = cavity.center[i] + variance * cavity.slope[i]
         total, first, second = brute_force.tilted(successes[i], failures[i], "logit", mean, variance)
         total += 0.5 * np.log(2 * np.pi * variance) + 0.5 * variance * cavity.slope[i] ** 2
         assert found.log_integral[i] == pytest.approx(total, abs=NARROW_TOL * max(1.0, abs(total)))

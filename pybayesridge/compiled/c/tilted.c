@@ -14,7 +14,7 @@
 #endif
 
 /* Nodes of the largest Gauss-Hermite rule, and rows that are summed at once. */
-#define MOST 24
+#define MOST 32
 #define LANES 16
 
 /* 1.5 * 2^52 added to a number rounds it to an integer, which is then in the lowest bits. */
@@ -30,6 +30,7 @@ typedef struct {
     const double *widest;   /* largest width of a row for each */
     const double *at;       /* nodes, MOST for each rule */
     const double *weight;   /* weights, likewise */
+    double rare;            /* by exp(-|center|), how often trials count where successes or failures are rare */
     double farthest_step;   /* of the center from the cavity's, in units of the width */
     int64_t reach;          /* nodes at fixed places: from -reach to reach, times spacing */
     double spacing;
@@ -142,7 +143,8 @@ static void choose_rules(const Rules *rules, int64_t n, const double *successes,
                                           : successes[i] * large_share - failures[i] * small_share;
             unit[i] = 1.0 / sqrt(precision[i] + trials * (small_share * large_share));
             step[i] = (slope[i] + rise) * unit[i];
-            double width = trials > 1.0 ? unit[i] * cbrt(trials) : unit[i];
+            double share = rules->rare * small[l], counted = share < 1.0 ? trials * share : trials;
+            double width = counted > 1.0 ? unit[i] * cbrt(counted) : unit[i];
             while (which < rules->n_rules && !(width <= rules->widest[which]))
                 which++;
             int right = which < rules->n_rules && fabs(step[i]) <= rules->farthest_step && isfinite(center[i]);
