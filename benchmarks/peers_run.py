@@ -18,6 +18,8 @@ from benchmarks.peers_data import Problem
 
 LOOK = 0.5
 """Seconds between looks at the clock of a fit."""
+FEWEST = 10
+"""Fewer data sets say nothing of differences: their standard errors are themselves unknown."""
 ENOUGH, REPETITIONS = 0.1, 7
 """A function is timed again until it has taken so many seconds, so many times at most."""
 
@@ -214,7 +216,7 @@ def where_we_lose(found: list[dict[str, Any]], ours: str, signs: dict[str, tuple
                 theirs, mine = paired(case, name, ours, key)
                 gap = sign * (theirs - mine)
                 mean, error = measures.mean_error(gap)
-                if name != ours and mean > 2 * error:
+                if name != ours and gap.size >= FEWEST and mean > 2 * error:
                     lines.append(f"* {case['case']}: {name} is better in {label}, by {measures.show(gap)}.")
         ratios = {name: time_ratio(case, name, ours) for name in case["runs"] if name != ours}
         faster = ", ".join(f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if ratio < 1)

@@ -22,6 +22,7 @@ from benchmarks import common, measures, peers_r
 from benchmarks.peers_data import Problem
 from benchmarks.peers_ridge import scikit, with_r
 from benchmarks.peers_run import (
+    FEWEST,
     Case,
     Fit,
     Method,
@@ -114,13 +115,13 @@ def against_susie(found: list[dict[str, Any]]) -> str:
     for case in found:
         if not case["runs"].get(SUSIE):
             continue
-        row = [case["case"]]
-        for key in ("brier", "log_score"):
-            mine, theirs = paired(case, OURS, SUSIE, key)
-            row.append(measures.show(mine - theirs, 4, sign=True))
         mine, theirs = paired(case, OURS, SUSIE, "seconds")
+        row = [case["case"], f"{mine.size} of {case['sets']}"]
+        for key in ("brier", "log_score"):
+            of_mine, of_theirs = paired(case, OURS, SUSIE, key)
+            row.append(measures.show(of_mine - of_theirs, 4, sign=True))
         rows.append([*row, f"{np.median(mine / theirs):.2f}"])
-    head = ["data", "Brier score, exact less susieR", "log score, exact less susieR", "time, exact / susieR"]
+    head = ["data", "sets", "Brier score, exact less susieR", "log score, exact less susieR", "time, exact / susieR"]
     return common.table(head, rows) if rows else "R's susieR was absent."
 
 
@@ -134,7 +135,8 @@ def aims(found: list[dict[str, Any]]) -> str:
     rows = []
     for key, what in (("brier", "Brier score"), ("log_score", "log score")):
         gaps = [mine - theirs for mine, theirs in (paired(case, OURS, SUSIE, key) for case in compared)]
-        beyond = [2.0 * float(gap.std(ddof=1)) / np.sqrt(gap.size) if gap.size > 1 else np.inf for gap in gaps]
+        gaps = [gap for gap in gaps if gap.size >= FEWEST]
+        beyond = [2.0 * float(gap.std(ddof=1)) / np.sqrt(gap.size) for gap in gaps]
         worse, better = (sum(sign * g.mean() > e for g, e in zip(gaps, beyond, strict=True)) for sign in (1, -1))
         said = f"worse on {worse}, better on {better} of {len(gaps)}, by more than two standard errors"
         rows.append([what, "no worse than susieR's on any design, better on most", said])

@@ -75,11 +75,13 @@ def test_loop_and_tables():
     assert "log_density" not in found["runs"]["mean"][0]
     text = run.case_table(found, [("r2", "test R²", 3), ("auprc", "AUPRC", 3)], "mean")
     assert "| oracle | 2.00 (200 ms) |" in text
+    assert "better" not in run.where_we_lose([found], "mean", {"r2": ("test R²", 1)})
+    found["runs"] = {name: 5 * runs for name, runs in found["runs"].items()}
     lost = run.where_we_lose([found], "mean", {"r2": ("test R²", 1)})
     assert "oracle is better in test R²" in lost
     assert "faster" not in lost
     assert "mean (0.50)" in run.where_we_lose([found], "oracle", {"r2": ("test R²", 1)})
-    assert "1.000 → 1.000 (6)" in run.reliability_table([found])
+    assert "1.000 → 1.000 (30)" in run.reliability_table([found])
 
 
 def test_a_fit_over_its_budget_is_given_up(monkeypatch):
