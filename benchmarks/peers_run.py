@@ -18,7 +18,7 @@ from benchmarks.peers_data import Problem
 
 LOOK = 0.5
 """Seconds between looks at the clock of a fit."""
-FEWEST = 10
+FEWEST = 5
 """Fewer data sets say nothing of differences: their standard errors are themselves unknown."""
 ENOUGH, REPETITIONS = 0.1, 7
 """A function is timed again until it has taken so many seconds, so many times at most."""

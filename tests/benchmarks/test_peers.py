@@ -81,7 +81,7 @@ def test_loop_and_tables():
     assert "oracle is better in test R²" in lost
     assert "faster" not in lost
     assert "mean (0.50)" in run.where_we_lose([found], "oracle", {"r2": ("test R²", 1)})
-    assert "1.000 → 1.000 (30)" in run.reliability_table([found])
+    assert "1.000 → 1.000 (6)" in run.reliability_table([found])
 
 
 def test_a_fit_over_its_budget_is_given_up(monkeypatch):
