@@ -25,6 +25,8 @@ FUNCTIONS = (
     ("run_reweigh", _INT, [_POINTER, _INTEGER, _INTEGER, _POINTER, _DOUBLE]),
     ("run_forget", None, [_POINTER]),
     ("run_table", None, [_POINTER, *[_INTEGER] * 5, *[_POINTER] * 3]),
+    ("run_log_prior", _DOUBLE, [_POINTER, _INTEGER, _INTEGER]),
+    ("alias_table", None, [_POINTER, _INTEGER, *[_POINTER] * 3]),
     ("run_counts", _INTEGER, [_POINTER, _POINTER, _POINTER]),
     ("wide_product", _INT, [_POINTER, _INTEGER, _INTEGER]),
     ("penalty_modes", _INTEGER, [_POINTER, _POINTER, _INTEGER, _DOUBLE, _INTEGER, _POINTER, _POINTER]),

@@ -144,18 +144,20 @@ class Grid:
             self.tables[m] = logsumexp(log_w + self.log_set(t, m), axis=1) + self.log_weight - self.log_total
         return self.tables[m]
 
-    def log_set(self, t: FloatArray, m: int) -> FloatArray:
+    def log_set(self, t: FloatArray, m: int | IntArray) -> FloatArray:
         """Log probability given t of one set of m units."""
         return m * log_expit(t) + (self.n_units - m) * log_expit(-t)
 
-    def t_nodes(self, m: int, node: int | None = None) -> tuple[FloatArray, FloatArray]:
-        """Nodes of t at each node of log g (or at one), (K, T), and logarithms of weights times prior density.
+    def t_nodes(self, m: int) -> tuple[FloatArray, FloatArray]:
+        """Nodes of t at each node of log g, (K, T), and logarithms of weights times prior density.
 
         They are close where sets of m units have their mass. Where the density is the same at all nodes: (1, T).
         """
-        if not (self.bounded or self.flat):
-            node = 0
-        return self._t_quadrature(self.log_g if node is None else self.log_g[node : node + 1], m, self.n_units)
+        return self._t_quadrature(self.log_g if self.bounded or self.flat else self.log_g[:1], m, self.n_units)
+
+    def t_nodes_at(self, sizes: IntArray, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The same for sets of `sizes` (S,) units, each at one of the nodes of log g, (S, T) both."""
+        return self._t_quadrature(self.log_g[nodes], sizes, self.n_units)
 
     def t_evenly(self, panels: int) -> tuple[FloatArray, FloatArray]:
         """Nodes of t as in :meth:`t_nodes`, but for all sizes, on so many panels of equal width."""
@@ -174,7 +176,7 @@ class Grid:
             return logsumexp(self._t_quadrature(self.log_g[:1], 0, 0)[1], axis=1)
         return logsumexp(self._t_quadrature(self.log_g, 0, 0)[1], axis=1)
 
-    def _t_quadrature(self, log_g: FloatArray, m: int, n: int) -> tuple[FloatArray, FloatArray]:
+    def _t_quadrature(self, log_g: FloatArray, m: int | IntArray, n: int) -> tuple[FloatArray, FloatArray]:
         """Nodes for the prior of t times p^m (1 - p)^(n - m)."""
         low, high = self._t_range(log_g)
         peak, width = self._t_peak(log_g, low, high, m, n)
@@ -191,7 +193,7 @@ class Grid:
         return t, log_w + bell(t - self.prior.center) + self._log_of_eta(share)
 
     def _t_peak(
-        self, log_g: FloatArray, low: FloatArray, high: FloatArray, m: int, n: int
+        self, log_g: FloatArray, low: FloatArray, high: FloatArray, m: int | IntArray, n: int
     ) -> tuple[FloatArray, FloatArray]:
         """Where the density is largest, by bisection of its slope, and how fast it falls from there."""
         center, flat = self.prior.center, 0.5 * self.flat
@@ -390,11 +392,17 @@ def _normalised(grid: Grid) -> Grid:
     return replace(grid, log_total=float(logsumexp(of_t + grid.log_weight) if grid.bounded else of_t[0]))
 
 
-def quantiles_of_t(grid: Grid, m: int, node: int, uniform: FloatArray) -> FloatArray:
-    """The quantiles of t at `uniform`, given a set of m units and the node of log g."""
-    t, log_w = (part[0] for part in grid.t_nodes(m, node))
-    log_mass = log_w + grid.log_set(t, m)
-    own = np.exp(log_mass - log_mass.max())
+def quantiles_of_t(grid: Grid, sizes: IntArray, nodes: IntArray, uniform: FloatArray) -> FloatArray:
+    """The quantiles of t at `uniform`, given the number of units of a set and the node of log g, (S,) all."""
+    pairs, of_pair = np.unique(np.column_stack([sizes, nodes]), axis=0, return_inverse=True)
+    t, log_w = grid.t_nodes_at(*pairs.T)
+    log_mass = log_w + grid.log_set(t, pairs[:, :1])
+    own = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
     # Half of a node's mass lies below it.
-    mass = np.cumsum(own)
-    return np.interp(uniform * mass[-1], mass - 0.5 * own, t)
+    mass = np.cumsum(own, axis=1)
+    below, out = mass - 0.5 * own, np.empty(uniform.size)
+    order = np.argsort(of_pair.reshape(-1), kind="stable")
+    ends = np.cumsum(np.bincount(of_pair.reshape(-1), minlength=len(pairs)))
+    for i, which in enumerate(np.split(order, ends[:-1])):
+        out[which] = np.interp(uniform[which] * mass[i, -1], below[i], t[i])
+    return out

@@ -25,7 +25,7 @@ MOVES = ("birth", "death", "swap", "near swap", "node", "together", "recall", "r
 """The moves, as they are counted."""
 
 FIRST_SIZES = 32
-"""Sizes of sets for which the prior is tabulated to begin with."""
+"""Sizes of sets for which there is room in the table of the prior to begin with."""
 
 WIDTHS = 8.0
 """Width of a panel of t, in standard deviations of t given the largest size, for the table of the prior."""
@@ -51,11 +51,26 @@ DONE, TABLE, RECORD, FAILED = range(4)
 _INTEGERS = (
     *("n", "d", "fixed", "n_units", "widest", "n_nodes", "most_columns", "table_sizes", "node_every"),
     *("together_every", "most_together", "n_free", "dual_from", "n_watched", "n_lists", "largest_recalled"),
-    *("recall_every", "n_loose", "renewed_sizes", "renew_every"),
+    *("recall_every", "n_loose", "renewed_sizes", "renew_every", "t_nodes", "t_points"),
 )
 _POINTERS = (
     *("order", "start", "unit_of", "diag", "cross", "gram", "held", "held_at", "xt", "target", "log_g", "k", "log_k"),
-    *("noise", "odds", "log_weight", "table", "keep", "alias", "log_birth", "birth", "death", "exchange", "listed"),
+    *(
+        "noise",
+        "odds",
+        "log_weight",
+        "table",
+        "t_in",
+        "t_out",
+        "t_weight",
+        "keep",
+        "alias",
+        "log_birth",
+        "birth",
+        "death",
+        "exchange",
+        "listed",
+    ),
     *(
         "watched",
         "is_watched",
@@ -273,7 +288,7 @@ class Walkers:
             "log_k": _double(-grid.log_g),
             "noise": None if grid.noise_var is None else _double(grid.noise_var),
             "odds": None if grid.unit_odds is None else _double(grid.unit_odds),
-            "log_weight": _double(grid.log_weight),
+            "log_weight": _double(grid.log_weight - grid.log_total),
         }
         numbers = {
             "n": 0 if xt is None else xt.shape[1],
@@ -311,12 +326,15 @@ class Walkers:
         setattr(self._struct, name, _address(array))
 
     def _tabulate(self, sizes: int) -> None:
-        """Tabulate the prior of sets of fewer than so many units."""
+        """Make room for the prior of sets of fewer than so many units, of which what is asked for is computed."""
         if self.grid.unit_odds is not None:
             return
         sizes = min(sizes, self.problem.units.n + 1)
-        self._set("table", prior_table(self.grid, sizes))
+        table, t = np.full((sizes, self.grid.log_g.size), np.nan), prior_nodes(self.grid, sizes)
+        for name, array in (("table", table), ("t_in", t[0]), ("t_out", t[1]), ("t_weight", t[2])):
+            self._set(name, array)
         self._struct.table_sizes = sizes
+        self._struct.t_nodes, self._struct.t_points = t[0].shape
 
     @property
     def marks(self) -> AnyArray:
@@ -542,11 +560,7 @@ class Walkers:
 
     def log_prior(self, n_in: int, node: int) -> float:
         """Log prior of a set of so many units at a node; without the odds of the units where these are given."""
-        if self.grid.unit_odds is not None:
-            return float(self.grid.log_weight[node])
-        table = self._arrays["table"]
-        assert table is not None
-        return float(table[n_in, node])
+        return float(library().run_log_prior(self._handle, n_in, node))
 
     def counts(self) -> tuple[dict[str, tuple[int, int]], bool]:
         """Of each move, how often it was proposed and accepted; and whether a set came near the largest one."""
@@ -556,28 +570,24 @@ class Walkers:
         return dict(zip(MOVES, pairs, strict=True)), bool(limited)
 
 
-def prior_table(grid: Grid, sizes: int) -> FloatArray:
-    """``grid.log_size`` of 0 to sizes - 1 units, (sizes, K), from one quadrature for all of them."""
-    return _priors(grid, [(0, sizes)])
-
-
 def priors_of_sizes(grid: Grid, sizes: IntArray) -> FloatArray:
     """``grid.log_size`` of some sizes (S,), ascending, where units have no odds of their own, (S, K)."""
-    return _priors(grid, [(size, size + 1) for size in sizes.tolist()])
+    t = prior_nodes(grid, int(sizes[-1]) + 1)
+    out = np.empty((sizes.size, t[0].shape[0]))
+    addresses = [_address(part) for part in t]
+    for row, size in zip(out, sizes.tolist(), strict=True):
+        library().run_table(_address(row), size, size + 1, grid.n_units, *t[0].shape, *addresses)
+    return out + (grid.log_weight - grid.log_total)
 
 
-def _priors(grid: Grid, ranges: Sequence[tuple[int, int]]) -> FloatArray:
-    n, sizes = grid.n_units, ranges[-1][1]
-    # Where p is m / n, a panel is at most as wide as `WIDTHS` standard deviations of t.
-    panels = int(np.ceil(np.sqrt(min(sizes, n / 4.0) + 4.0) * (grid.prior.t_high - grid.prior.t_low) / WIDTHS))
-    t, log_w = grid.t_evenly(max(panels, 12))
-    log_p, log_q = np.ascontiguousarray(log_expit(t)), np.ascontiguousarray(log_expit(-t))
-    log_w = np.ascontiguousarray(log_w)
-    addresses = [_address(part) for part in (log_p, log_q, log_w)]
-    parts = [np.empty((last - first, t.shape[0])) for first, last in ranges]
-    for out, (first, last) in zip(parts, ranges, strict=True):
-        library().run_table(_address(out), first, last, n, *t.shape, *addresses)
-    return np.ascontiguousarray(np.concatenate(parts) + (grid.log_weight - grid.log_total))
+def prior_nodes(grid: Grid, sizes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log p, log(1 - p) and log weights of the quadrature over t for sets of fewer than so many units, each (K, T).
+
+    Where p is m / n, a panel is at most as wide as `WIDTHS` standard deviations of t.
+    """
+    width = (grid.prior.t_high - grid.prior.t_low) / WIDTHS
+    t, log_w = grid.t_evenly(max(int(np.ceil(np.sqrt(min(sizes, grid.n_units / 4.0) + 4.0) * width)), 12))
+    return _double(log_expit(t)), _double(log_expit(-t)), _double(np.broadcast_to(log_w, t.shape))
 
 
 def log_sets(n: int, size: IntArray) -> FloatArray:
@@ -609,12 +619,6 @@ def _alias_table(prob: FloatArray) -> tuple[FloatArray, AnyArray]:
     """Walker's alias method: the share of each cell that is its own, and whose the rest is."""
     n = prob.size
     scaled = prob * n / max(prob.sum(), 1e-300)
-    keep, alias = np.ones(n), np.arange(n, dtype=np.int32)
-    small, large = [list(np.flatnonzero(part)) for part in (scaled < 1.0, scaled >= 1.0)]
-    while small and large:
-        low, high = small.pop(), large[-1]
-        keep[low], alias[low] = scaled[low], high
-        scaled[high] -= 1.0 - scaled[low]
-        if scaled[high] < 1.0:
-            small.append(large.pop())
+    keep, alias, stack = np.empty(n), np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    library().alias_table(_address(scaled), n, _address(keep), _address(alias), _address(stack))
     return keep, alias

@@ -94,6 +94,8 @@ class Problem:
         X, where X'X is not held, or where there are more columns than rows.
     cached : OrderedDict
         Columns of X'X computed from `rows`, the last used at the end.
+    target : list of (n,) arrays
+        y in the coordinates of the rows, once it was asked for.
     """
 
     cross: FloatArray
@@ -105,6 +107,7 @@ class Problem:
     gram: FloatArray | None
     rows: FloatArray | None
     cached: OrderedDict[int, FloatArray] = field(default_factory=OrderedDict, repr=False, compare=False)
+    target: list[FloatArray] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def d(self) -> int:
@@ -115,7 +118,10 @@ class Problem:
         """X' (d, n), y in the coordinates of its rows, and y'y outside them; None where X is not held."""
         if self.rows is None:
             return None, None, 0.0
-        target: FloatArray = np.asarray(np.linalg.lstsq(self.rows.T, self.cross, rcond=None)[0], dtype=np.float64)
+        if not self.target:
+            found = np.linalg.lstsq(self.rows.T, self.cross, rcond=None)[0]
+            self.target.append(np.asarray(found, dtype=np.float64))
+        (target,) = self.target
         return np.ascontiguousarray(self.rows.T), target, max(self.yy - float(target @ target), 0.0)
 
     def column(self, j: int) -> FloatArray:

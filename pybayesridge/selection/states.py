@@ -251,12 +251,6 @@ def _mean_slabs(problem: Problem, grid: Grid, parts: Sequence[SetSpectrum], unit
 
 def draw_t(grid: Grid, sizes: IntArray, nodes: IntArray, rng: np.random.Generator) -> FloatArray:
     """One t for each state, given its number of units and its node; NaN where the probabilities are given."""
-    t = np.full(sizes.size, np.nan)
     if grid.unit_odds is not None:
-        return t
-    uniform = rng.random(sizes.size)
-    pairs, inverse = np.unique(np.column_stack([sizes, nodes]), axis=0, return_inverse=True)
-    for i, (m, node) in enumerate(pairs):
-        which = inverse.reshape(-1) == i
-        t[which] = quantiles_of_t(grid, int(m), int(node), uniform[which])
-    return t
+        return np.full(sizes.size, np.nan)
+    return quantiles_of_t(grid, sizes, nodes, rng.random(sizes.size))

@@ -196,5 +196,5 @@ def test_draws_of_t_have_their_distribution():
     t, log_w = (part[0] for part in grid.t_nodes(2))
     mass = np.exp(log_w + grid.log_set(t, 2))
     mean = (t * mass).sum() / mass.sum()
-    draws = quantiles_of_t(grid, 2, 0, (np.arange(2000) + 0.5) / 2000)
+    draws = quantiles_of_t(grid, np.full(2000, 2), np.zeros(2000, dtype=int), (np.arange(2000) + 0.5) / 2000)
     assert np.isclose(np.mean(draws), mean, rtol=0, atol=MEAN_OF_T)

@@ -13,7 +13,7 @@ from pybayesridge.selection.collapsed import inverse_root, left_over, log_likeli
 from pybayesridge.selection.enumeration import enumerate_sets, joint_table
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
-from pybayesridge.selection.light import Proposals, Sums, Walkers, prior_table
+from pybayesridge.selection.light import Proposals, Sums, Walkers, priors_of_sizes
 from pybayesridge.selection.problem import problem_of_rows, units_of
 from tests.effort import number
 from tests.selection.oracle import log_marginal, regression
@@ -340,10 +340,23 @@ def test_walkers_leave_places_that_are_out_of_the_question():
 def test_the_prior_of_all_sizes_is_that_of_each():
     for given in (Given(), Given(None, 0.5, None), Given(None, 0.5, 1.0)):
         grid = grid_of(make(n=40), given)
-        table = prior_table(grid, 9)
         exact = np.stack([grid.log_size(m) for m in range(9)])
         likely = exact > exact.max() - 60.0
-        assert np.abs(table - exact)[likely].max() < TABLE
+        walkers = Walkers(make(n=40), grid, 1, 8)
+        walked = [[walkers.log_prior(m, node) for node in range(grid.log_g.size)] for m in range(9)]
+        for table in (priors_of_sizes(grid, np.arange(9)), np.array(walked)):
+            assert np.abs(table - exact)[likely].max() < TABLE
+
+
+def test_the_prior_is_known_of_sets_that_become_larger():
+    rng = np.random.default_rng(4)
+    problem = problem_of_rows(rng.standard_normal((30, 500)), rng.standard_normal(30))
+    grid = grid_of(problem, Given())
+    walkers = Walkers(problem, grid, 1, 500)
+    for units in (np.arange(3), np.arange(200)):
+        walkers.start(0, units, 40, np.arange(4, dtype=np.uint64))
+        for m in (0, 3, units.size):
+            assert walkers.log_prior(m, 40) == pytest.approx(float(grid.log_size(m)[40]), abs=TABLE)
 
 
 STRONG = [Given(np.r_[0.5, 0.5, np.full(15, 1e-9)], None, 1.0), Given(np.r_[0.5, 0.5, np.full(15, 1e-9)])]

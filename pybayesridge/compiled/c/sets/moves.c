@@ -34,10 +34,6 @@
 #define EVENLY 0.5
 #define MANY_IN 20.0
 
-double log_prior(const Problem *p, int64_t n_in, int64_t node) {
-    return p->odds ? p->log_weight[node] : p->table[n_in * p->n_nodes + node];
-}
-
 /* Of a unit coming in, from the set of n_in units without it. */
 static double prior_odds(const Problem *p, int64_t unit, int64_t n_in, int64_t node) {
     return p->odds ? p->odds[unit] : log_prior(p, n_in + 1, node) - log_prior(p, n_in, node);

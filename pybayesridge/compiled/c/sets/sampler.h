@@ -54,6 +54,7 @@ typedef struct {
     int64_t n_loose;       /* units of which moves to other sets altogether draw some */
     int64_t renewed_sizes; /* they draw fewer than so many */
     int64_t renew_every;   /* steps between them, 0 for none */
+    int64_t t_nodes, t_points; /* nodes of log g (or 1, where they are alike) and of t in the quadrature of the prior */
     double yy, outside, nu; /* y'y, its part outside the rows of `xt`, degrees of freedom */
     double swap_share;
     const int64_t *order, *start; /* the columns of unit j: order[start[j]] to order[start[j + 1] - 1] */
@@ -67,8 +68,9 @@ typedef struct {
     const double *log_g, *k, *log_k; /* of the nodes */
     const double *noise;        /* s2 at the nodes, or NULL: integrated out */
     const double *odds;         /* log prior odds of the units, or NULL */
-    const double *log_weight;   /* of the nodes, with `odds` */
-    const double *table;        /* log prior of a set of so many units at each node, without `odds` */
+    const double *log_weight;   /* of the nodes */
+    double *table;              /* log prior of a set of so many units at each node, without `odds`; NaN: not computed */
+    const double *t_in, *t_out, *t_weight; /* (t_nodes, t_points): log p, log(1 - p), log weights of the quadrature */
     const double *keep;         /* alias table of the births: share that stays */
     const int32_t *alias;
     const double *log_birth, *birth; /* probabilities of births; 0 and -inf for units that do not move */
@@ -173,9 +175,11 @@ void add_to_sum(const Problem *p, Walker *w, int64_t unit, double times);
 int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left);
 int evaluate_afresh(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left);
 
+/* table.c */
+double log_prior(const Problem *p, int64_t n_in, int64_t node);
+
 /* moves.c */
 double log_likelihood(const Problem *p, int64_t penalised, double log_det, double left, int64_t node);
-double log_prior(const Problem *p, int64_t n_in, int64_t node);
 double log_gain(const Problem *p, const Walker *w, double change);
 int64_t most_at_once(const Problem *p, int64_t n_in);
 int64_t most_more(const Problem *p, int64_t n_in);
