@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,9 @@ from pybayesridge.selection.problem import Problem
 
 FLOOR = 1e-15
 """R, what a set leaves of y'y (ridge penalty included), is positive; below this fraction it is rounding."""
+
+AT_ONCE = 2**18
+"""Eigenvalues of sets times nodes of g that are treated at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,18 @@ def log_likelihood(problem: Problem, grid: Grid, part: SetSpectrum) -> FloatArra
     k = grid.k
     log_det = np.log1p(part.values / k[:, None]).sum(axis=1)
     return of_left_over(problem, grid.noise_var, left_over(problem, part, k)) - 0.5 * log_det
+
+
+def log_joints_by_size(
+    problem: Problem, grid: Grid, parts: Sequence[SetSpectrum], units: Sequence[IntArray]
+) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """:func:`log_joint_of_each` of sets with equally many coordinates, a piece after the other: which sets, and both."""
+    sizes = np.array([part.values.size for part in parts], dtype=np.intp)
+    for size in np.unique(sizes).tolist():
+        at_once = max(AT_ONCE // (grid.log_g.size * max(size, 1)), 1)
+        members = np.flatnonzero(sizes == size)
+        for some in np.split(members, range(at_once, members.size, at_once)):
+            yield some, *log_joint_of_each(problem, grid, [parts[i] for i in some], [units[i] for i in some])
 
 
 def log_joint_of_each(

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.collapsed import SetSpectrum, inverse_root, left_over, log_joint_of_each, spectra
+from pybayesridge.selection.collapsed import SetSpectrum, inverse_root, left_over, log_joints_by_size, spectra
 from pybayesridge.selection.grid import Grid, quantiles_of_t
 from pybayesridge.selection.problem import Problem, Units
 
@@ -18,9 +18,6 @@ MAX_STATES = 4000
 
 MAX_ROOTS = 4_000_000
 """Numbers in the square roots of all kept states: fewer states are kept of large sets."""
-
-AT_ONCE = 2**18
-"""Eigenvalues of sets times nodes of g that are treated at once."""
 
 NEGLIGIBLE = 1e-9
 """Posterior probability that may be left out."""
@@ -235,17 +232,13 @@ def build_states(
     )
 
 
-def _mean_slabs(problem: Problem, grid: Grid, parts: Sequence[SetSpectrum], units: Sequence[IntArray]) -> list[float]:
-    """Mean of v given each of several sets of units, over the nodes of g."""
-    out: list[float] = []
-    widest = max((part.values.size for part in parts), default=0)
-    at_once = max(AT_ONCE // (grid.log_g.size * max(widest, 1)), 1)
-    for start in range(0, len(parts), at_once):
-        some = slice(start, start + at_once)
-        joint, left = log_joint_of_each(problem, grid, parts[some], units[some])
+def _mean_slabs(problem: Problem, grid: Grid, parts: Sequence[SetSpectrum], units: Sequence[IntArray]) -> FloatArray:
+    """Mean of v given each of several sets of units, over the nodes of g, (S,)."""
+    out = np.empty(len(parts))
+    for some, joint, left in log_joints_by_size(problem, grid, parts, units):
         weight = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
         noise = mean_noise(left, problem.nu) if grid.noise_var is None else grid.noise_var
-        out += (weight * (np.exp(grid.log_g) * noise)).sum(axis=1).tolist()
+        out[some] = (weight * (np.exp(grid.log_g) * noise)).sum(axis=1)
     return out
 
 
