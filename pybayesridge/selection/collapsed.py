@@ -99,7 +99,7 @@ def log_likelihood(problem: Problem, grid: Grid, part: SetSpectrum) -> FloatArra
 def log_joints_by_size(
     problem: Problem, grid: Grid, parts: Sequence[SetSpectrum], units: Sequence[IntArray]
 ) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """:func:`log_joint_of_each` of sets with equally many coordinates, a piece after the other: which sets, and both."""
+    """:func:`log_joint_of_each` of sets with equally many coordinates, piece by piece: which sets, and both."""
     sizes = np.array([part.values.size for part in parts], dtype=np.intp)
     for size in np.unique(sizes).tolist():
         at_once = max(AT_ONCE // (grid.log_g.size * max(size, 1)), 1)
