@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,7 +10,15 @@ from scipy.special import logsumexp
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.predictive.left_out import Densities, Noise, densities
-from pybayesridge.selection.collapsed import SetSpectrum, log_joint, of_left_over, spectrum
+from pybayesridge.selection.collapsed import (
+    AT_ONCE,
+    SetSpectrum,
+    log_joint,
+    log_joints_by_size,
+    of_left_over,
+    spectra,
+    spectrum,
+)
 from pybayesridge.selection.grid import MOST_SOLVED, RESOLVED, Grid, further
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact
@@ -83,6 +91,15 @@ class KnownSets:
             self._known[key] = units, part, joint
         return self._known[key]
 
+    def learn(self, some: Sequence[IntArray]) -> None:
+        """Take note of several sets at once."""
+        new = {key: units for units in some if (key := self.key(units)) not in self._known}
+        keys, units = list(new), list(new.values())
+        parts = spectra(self.problem, [self.problem.units.columns(each) for each in units])
+        for which, joint, _ in log_joints_by_size(self.problem, self.grid, parts, units):
+            for i, own in zip(which.tolist(), joint, strict=True):
+                self._known[keys[i]] = units[i], parts[i], own - self.log_evidence
+
     @property
     def free(self) -> IntArray:
         """Units that may be in or out."""
@@ -108,14 +125,37 @@ class KnownSets:
 
         Third, such weights where rounding errors outweigh them: these are left out of the first.
         """
-        _, part, joint = self.of(units)
-        k = self.grid.k[nodes][:, None]
-        own = rows.x[:, part.columns] @ part.vectors
-        inverse = 1.0 / (part.values + k)
-        left = self.problem.yy - (part.cross**2 * inverse).sum(axis=1)
-        fitted, leverage = (inverse * part.cross) @ own.T, inverse @ (own**2).T + rows.own
-        found, unsure = _without(rows.y - fitted, leverage, left, self.noise(nodes))
-        log_new = joint[nodes][:, None] - found.left_out
+        return self._densities([self.of(units)], nodes, rows)
+
+    def densities_of_each(
+        self, some: Sequence[IntArray], rows: CoordinateRows
+    ) -> Iterator[tuple[IntArray, FloatArray, Densities, FloatArray]]:
+        """:meth:`densities` of several sets at all nodes, piece by piece: which sets, and set after set (S K, r)."""
+        self.learn(some)
+        known, every = [self.of(units) for units in some], np.arange(self.grid.log_g.size)
+        sizes = np.array([part.values.size for _, part, _ in known], dtype=np.intp)
+        at_once = max(AT_ONCE // (every.size * max(rows.y.size, 1)), 1)
+        for size in np.unique(sizes).tolist():
+            members = np.flatnonzero(sizes == size)
+            for which in np.split(members, range(at_once, members.size, at_once)):
+                yield which, *self._densities([known[i] for i in which.tolist()], every, rows)
+
+    def _densities(
+        self, known: Sequence[tuple[IntArray, SetSpectrum, FloatArray]], nodes: AnyArray, rows: CoordinateRows
+    ) -> tuple[FloatArray, Densities, FloatArray]:
+        """As :meth:`densities`, of sets with equally many coordinates, set after set, (S K', r)."""
+        parts = [part for _, part, _ in known]
+        values, cross = (np.stack([getattr(part, name) for part in parts])[:, None] for name in ("values", "cross"))
+        own = np.stack([rows.x[:, part.columns] @ part.vectors for part in parts])
+        inverse = 1.0 / (values + self.grid.k[nodes][:, None])  # (S, K', m)
+        left = (self.problem.yy - (cross**2 * inverse).sum(axis=2)).ravel()
+        across = own.transpose(0, 2, 1)
+        fitted, leverage = (each.reshape(left.size, -1) for each in ((inverse * cross) @ across, inverse @ across**2))
+        noise = self.noise(nodes)
+        if noise.variance is not None:
+            noise = replace(noise, variance=np.tile(noise.variance, (len(parts), 1)))
+        found, unsure = _without(rows.y - fitted, leverage + rows.own, left, noise)
+        log_new = np.concatenate([joint[nodes] for _, _, joint in known])[:, None] - found.left_out
         sure = replace(found, left_out=np.where(unsure, np.inf, found.left_out))
         return np.where(unsure, -np.inf, log_new), sure, np.where(unsure, log_new, -np.inf)
 
@@ -142,7 +182,7 @@ class KnownSets:
         noise = None if grid.noise_var is None else grid.noise_var[node]
         for size in np.unique(sizes):
             which = np.flatnonzero(sizes == size)
-            at = np.stack([problem.units.members(int(j)) for j in out[which]])
+            at = problem.units.order[problem.units.start[out[which]][:, None] + np.arange(size)]
             if size == 1:
                 values = np.maximum(problem.diag[at[:, 0]] - (gram[:, at[:, 0]] * onto[:, at[:, 0]]).sum(axis=0), 0.0)
                 values, target, own = (values + k)[:, None], cross[at], x[:, at]

@@ -83,6 +83,10 @@ NEW_SETS = 200
 """Sets that are added at once, at most."""
 
 
+Name = Callable[[], IntArray]
+"""What returns a set: many are taken note of, and few looked at."""
+
+
 @dataclass(frozen=True, slots=True)
 class Added:
     """What sets that are not kept add to the predictions of rows.
@@ -219,7 +223,10 @@ def _screen(
     """
     most = max(SCREENED // max(total * sets.free.size, 1), 1)
     nodes = int(min(NODES, most))
-    queue = {sets.key(units): (np.inf, units) for units in _bases(sets, kept, share, max(most // nodes, 1))}
+    queue: dict[int, tuple[float, Name]] = {
+        sets.key(units): (np.inf, partial(np.copy, units))
+        for units in _bases(sets, kept, share, max(most // nodes, 1))
+    }
     done: set[int] = set()
     lists: list[WithOneMore] = []
     for _ in range(min(len(queue) + STEPS, max(most // nodes, 1))):
@@ -228,10 +235,10 @@ def _screen(
             break
         key = max(waiting, key=lambda key: queue[key][0])
         done.add(key)
-        lists.append(_neighbours(sets, queue[key][1], rows, log_density, nodes, kept.pairs))
-        for step, (value, units) in lists[-1].steps.items():
+        lists.append(_neighbours(sets, queue[key][1](), rows, log_density, nodes, kept.pairs))
+        for step, (value, name) in lists[-1].steps.items():
             if step not in queue or queue[step][0] < value:
-                queue[step] = value, units
+                queue[step] = value, name
     row, pair = (np.concatenate([getattr(each, name) for each in lists]) for name in ("row", "pair"))
     order = np.lexsort((pair, row))
     again = (np.diff(row[order]) == 0) & (np.diff(pair[order]) == 0)
@@ -277,8 +284,9 @@ class WithOneMore:
         Their share, less that with the row, for all the nodes that this one stands for.
     sets : dict of int to int array
         These sets by their keys, those of largest share first.
-    steps : dict of int to (float, int array)
-        Sets with much more of a row's prediction than of the posterior: the logarithm of this share, and the set.
+    steps : dict of int to (float, callable)
+        Sets with much more of a row's prediction than of the posterior: the logarithm of this share, and what returns
+        the set.
     """
 
     row: IntArray
@@ -286,7 +294,7 @@ class WithOneMore:
     pair: AnyArray
     excess: FloatArray
     sets: dict[int, IntArray]
-    steps: dict[int, tuple[float, IntArray]]
+    steps: dict[int, tuple[float, Name]]
 
 
 def _with_one(units: IntArray, more: IntArray, one: int) -> IntArray:
@@ -300,8 +308,8 @@ def _neighbours(
     own, every = sets.key(units), np.arange(sets.grid.log_g.size)
     at = sets.nodes(units, nodes)
     stands = every.size / at.size
-    found: dict[int, tuple[float, IntArray]] = {}
-    steps: dict[int, tuple[float, IntArray]] = {}
+    found: dict[int, tuple[float, Name]] = {}
+    steps: dict[int, tuple[float, Name]] = {}
     listed: list[tuple[IntArray, AnyArray, AnyArray, FloatArray]] = []
 
     def take(
@@ -323,7 +331,7 @@ def _neighbours(
         listed.append((r, keys[c], pair[c], each * (np.exp(value) - np.exp(log_all[c]))))
         top = log_new.max(axis=0, initial=-np.inf)
         for one in np.flatnonzero(top > -DEEPEST).tolist():
-            of, whole = int(keys[one]), name(one)
+            of, whole = int(keys[one]), partial(name, one)
             if top[one] > least and found.get(of, (-np.inf,))[0] < top[one]:
                 found[of] = float(top[one]), whole
             if steps.get(of, (-np.inf,))[0] < top[one]:
@@ -348,7 +356,7 @@ def _neighbours(
         )
     row, key, pair, excess = (np.concatenate(part) for part in zip(*listed, strict=True))
     ordered = sorted(found, key=lambda one: -found[one][0])
-    return WithOneMore(row, key, pair, excess, {one: found[one][1] for one in ordered}, steps)
+    return WithOneMore(row, key, pair, excess, {one: found[one][1]() for one in ordered}, steps)
 
 
 def _among(keys: AnyArray, known: AnyArray) -> BoolArray:
@@ -361,24 +369,27 @@ def _search(
     sets: KnownSets, kept: KeptStates, rows: CoordinateRows, left_out: FloatArray, first: list[IntArray]
 ) -> tuple[list[IntArray], FloatArray]:
     """Sets that have a share of the prediction of some of the rows, and the share (r,) that is left of neighbours."""
-    every = np.arange(sets.grid.log_g.size)
-    weights: dict[int, FloatArray] = {}
-    in_posterior: dict[int, float] = {}
     found: dict[int, IntArray] = {}
+    table, log_all = np.zeros((0, rows.y.size)), np.zeros((0, 1))
 
     def add(some: list[IntArray]) -> None:
-        for units in some:
-            key = sets.key(units)
-            if key not in found:
-                found[key] = units
-                weights[key] = logsumexp(sets.densities(units, every, rows)[0], axis=0)
-                in_posterior[key] = float(logsumexp(sets.of(units)[2]))
+        nonlocal table, log_all
+        new = {key: units for units in some if (key := sets.key(units)) not in found}
+        if not new:
+            return
+        found.update(new)
+        weights = np.empty((len(new), rows.y.size))
+        for which, log_new, _, _ in sets.densities_of_each(list(new.values()), rows):
+            weights[which] = logsumexp(log_new.reshape(which.size, -1, rows.y.size), axis=1)
+        table = np.concatenate([table, weights])
+        in_posterior = logsumexp([sets.of(units)[2] for units in new.values()], axis=1, keepdims=True)
+        log_all = np.concatenate([log_all, in_posterior])
 
     share = np.exp(-left_out - logsumexp(-left_out, axis=0)).max(axis=1) + kept.weight
     order = np.argsort(-share, kind="stable")
     distinct = dict.fromkeys(kept.key[order].tolist())
     at = dict(zip(kept.key[order][::-1].tolist(), order[::-1].tolist(), strict=True))
-    most = int(np.clip(SEARCHED // (every.size * rows.y.size), 4 * SETS, MOST_KEPT))
+    most = int(np.clip(SEARCHED // (sets.grid.log_g.size * rows.y.size), 4 * SETS, MOST_KEPT))
     add([kept.units[at[key]] for key in list(distinct)[:most]])
     add(first[:NEW_SETS])
     done: set[int] = set()
@@ -386,20 +397,17 @@ def _search(
     rest = np.full(rows.y.size, np.inf)
     looked_at = 0
     for _ in range(EXPANDED):
-        table = np.stack(list(weights.values()))
         total = logsumexp(table, axis=0)
-        relative = np.exp(table - total)
-        log_all = np.array(list(in_posterior.values()))[:, None]
-        open_ = np.array([[key not in done] for key in weights]) & (table - total - log_all > RAISED)
+        relative, keys = np.exp(table - total), list(found)
+        open_ = np.array([[key not in done] for key in keys]) & (table - total - log_all > RAISED)
         # What is beyond sets whose neighbours were not looked at is about as much as these.
         rest = np.where(open_, relative, 0.0).sum(axis=0)
         settled = rest.max() < SETTLED or not (relative[open_] >= SETTLED / 10.0).any()
         if settled or looked_at > SEARCHED:
             break
-        best = int(np.argmax(np.where(open_, relative, -1.0).max(axis=1)))
-        key = list(weights)[best]
+        key = keys[int(np.argmax(np.where(open_, relative, -1.0).max(axis=1)))]
         done.add(key)
-        known = np.sort((np.array(list(weights), dtype=np.uint64)[:, None] ^ sets.node_marks).ravel())
+        known = np.sort((np.array(keys, dtype=np.uint64)[:, None] ^ sets.node_marks).ravel())
         new: dict[int, IntArray] = {}
         # Shares fall as sets are added: a second look at the neighbours of a set finds no more of them.
         around = [units for units in (found[key], *_without_one(sets, found[key])) if sets.key(units) not in bases]
@@ -424,13 +432,12 @@ def _put_together(
     share: FloatArray,
 ) -> Added:
     """Predictions of the rows in doubt with the sets `more`, of exact weights, in place of kept states of these."""
-    every = np.arange(sets.grid.log_g.size)
     other, left = ~np.isin(kept.key, keys), max(1.0 - sum(np.exp(sets.of(units)[2]).sum() for units in more), 0.0)
     stands = kept.weight @ other >= REPRESENTED * left
     weight = np.where(other | ~stands, kept.weight, 0.0)
     with np.errstate(divide="ignore"):
         log_w = np.log(weight * (left / max(weight.sum(), TINY)))[:, None] - given.left_out[:, doubt]
-    pieces = [sets.densities(units, every, rows) for units in more]
+    pieces = [piece[1:] for piece in sets.densities_of_each(more, rows)]
     log_new = np.concatenate([piece[0] for piece in pieces])
     total = logsumexp(np.concatenate([log_w, log_new]), axis=0)
     log_lost = logsumexp(np.concatenate([piece[2] for piece in pieces]), axis=0)
