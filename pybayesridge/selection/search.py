@@ -238,20 +238,29 @@ class _Paths:
 
     def _let_in(self, new: Sequence[IntArray]) -> None:
         """Let units into each path's set."""
-        problem, weights = self.problem, []
-        for i, units in enumerate(new):
-            own = problem.units.columns(units)
-            columns = np.concatenate([problem.units.columns(self.sets[i]), own]).astype(np.intp)
-            matrix = problem.block(columns)
+        problem = self.problem
+        own = [problem.units.columns(units) for units in new]
+        columns = [
+            np.concatenate([problem.units.columns(before), each]).astype(np.intp)
+            for before, each in zip(self.sets, own, strict=True)
+        ]
+        shapes: dict[tuple[int, int], list[int]] = {}
+        for i, (each, last) in enumerate(zip(columns, own, strict=True)):
+            shapes.setdefault((each.size, last.size), []).append(i)
+            self.sets[i] = np.concatenate([self.sets[i], new[i]]).astype(np.intp)
+            self.odds[i, new[i]] = -np.inf
+        of_path: dict[int, FloatArray] = {}
+        for (size, width), some in shapes.items():
+            at, k = np.stack([columns[i] for i in some]), self.k[some]
+            matrix = problem.blocks(at)
             # Columns that are nearly combinations of others do not take part with all of their length.
-            matrix.flat[:: columns.size + 1] += self.k[i] + RESOLVED * problem.diag[columns]
-            inverse = np.linalg.inv(matrix)[:, columns.size - own.size :]
+            matrix[:, np.arange(size), np.arange(size)] += k[:, None] + RESOLVED * problem.diag[at]
+            inverse = np.linalg.inv(matrix)[:, :, size - width :]
             # What is new of the units' columns, with lengths of 1 and orthogonal to each other.
-            root = np.linalg.cholesky(inverse[columns.size - own.size :])
-            self.log_det[i] -= 2.0 * np.log(np.diag(root)).sum() + own.size * np.log(self.k[i])
-            weights.append((columns, np.linalg.solve(root, inverse.T)))
-            self.sets[i] = np.concatenate([self.sets[i], units]).astype(np.intp)
-            self.odds[i, units] = -np.inf
+            root = np.linalg.cholesky(inverse[:, size - width :])
+            self.log_det[some] -= 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1) + width * np.log(k)
+            of_path.update(zip(some, np.linalg.solve(root, inverse.transpose(0, 2, 1)), strict=True))
+        weights = [(each, of_path[i]) for i, each in enumerate(columns)]
         explained = [weight @ problem.cross[columns] for columns, weight in weights]
         path = np.repeat(np.arange(len(new)), [each.size for each in explained]).tolist()
         products = self.scaled.products(weights)
