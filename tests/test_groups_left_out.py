@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, multivariate_t
 
 import pybayesridge.formula.bands as of_formula
 from pybayesridge import BayesRidge, PrecisionWarning, SpikeSlab, compare_loo, load
-from pybayesridge.predictive.groups import block_of, block_of_columns, block_of_ridges
+from pybayesridge.ridge.groups_left_out import block_of, block_of_columns, block_of_ridges
 
 EQUAL = 1e-8
 """Difference of log densities at given penalties."""
@@ -260,7 +260,7 @@ def test_what_cannot_be_left_out(monkeypatch):
     with pytest.raises(ValueError, match="closed form"):
         count.loo(by=frame["g"])
     monkeypatch.setattr(of_formula, "MANY_LEVELS", 4)
-    monkeypatch.setattr("pybayesridge.predictive.groups.SPLIT_ROWS", 5)
+    monkeypatch.setattr("pybayesridge.bands.mixed_posterior.SPLIT_ROWS", 5)
     large = BayesRidge.from_formula("y ~ x + (1 | g)", frame).fit("reml")
     with pytest.raises(ValueError, match="predicted together"):
         large.loo(by="g")

@@ -286,7 +286,7 @@ def test_all_sets_agree_with_the_kept_states(given, monkeypatch):
     y = 2 * x[:, 0] - x[:, 3] + rng.normal(size=30)
     own = {"group": [*"aabcd"], "prior_inclusion": [1.0, 1.0, 0.3, 0.4, 0.0], "weights": weight} | given
     found = SpikeSlab(y, x, **own).fit("exact").loo()
-    monkeypatch.setattr("pybayesridge.predictive.all_sets.MOST_SUMMED", 0)
+    monkeypatch.setattr("pybayesridge.selection.left_out_summed.MOST_SUMMED", 0)
     kept = SpikeSlab(y, x, **own).fit("exact").loo()
     for name in ("pointwise", "pit", "predicted"):
         assert getattr(found, name).to_numpy() == pytest.approx(getattr(kept, name).to_numpy(), abs=KEPT)
@@ -310,17 +310,17 @@ def test_noise_that_is_far_smaller_without_a_row(by_sampler, outlier, monkeypatc
 
 
 def test_rows_without_which_fits_are_not_resolved_are_in_doubt(rows, monkeypatch):
-    monkeypatch.setattr("pybayesridge.predictive.all_sets.EXACT", 0.9)
+    monkeypatch.setattr("pybayesridge.selection.left_out_summed.EXACT", 0.9)
     fit = selection(rows)
     with pytest.raises(ValueError, match="the other rows are fitted without error"):
         fit.loo()
-    monkeypatch.setattr("pybayesridge.predictive.all_sets.POSSIBLE", 2.0)
+    monkeypatch.setattr("pybayesridge.selection.left_out_summed.POSSIBLE", 2.0)
     with pytest.warns(PrecisionWarning, match="rest on fewer than 100 effective draws"):
         assert 3 in fit.loo().in_doubt
 
 
 def test_rows_for_which_the_search_of_sets_does_not_end_are_named(monkeypatch, tmp_path):
-    monkeypatch.setattr("pybayesridge.predictive.unseen.EXPANDED", 0)
+    monkeypatch.setattr("pybayesridge.selection.left_out_unseen.EXPANDED", 0)
     fit = make_sets(20240607, 911).fit(by_sampler=True)
     with pytest.warns(PrecisionWarning, match="rest on fewer than 100 effective draws"):
         assert 5 in fit.loo().in_doubt

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab, compare_loo
-from pybayesridge.predictive.stacking import stacking_weights
+from pybayesridge.posterior.stacking import stacking_weights
 
 EQUAL = 1e-9
 WEIGHT = 1e-4

@@ -14,6 +14,7 @@ from pybayesridge.bands.components import VarianceGrid
 from pybayesridge.bands.posterior import BandCoefficients, BandDraws, BandPosterior, BandRows
 from pybayesridge.design.design import Design
 from pybayesridge.posterior.laws import Answer, Ask, CoefficientLaws, Joint
+from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.text import TABLE_ROWS
 
@@ -89,6 +90,14 @@ class GroupedPosterior:
         """Posterior covariance of (unpenalised, penalised) coefficients of one target: (k + p, k + p)."""
         group, own = self.place(target)
         return self.groups[group].covariance(own)
+
+    def rows_left_out(self, noise: GaussianNoise, target: int = 0) -> LeftOut:
+        """Predictions of the rows of a target from the others, by the nodes of its group."""
+        return self.of_target(target).rows_left_out(noise)
+
+    def groups_left_out(self, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
+        """Predictions of groups of rows of a target, each from the other rows, likewise."""
+        return self.of_target(target).groups_left_out(noise, 0, codes)
 
     def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> GroupedRows:
         """The law of the linear predictor of rows plus `offset` (m,)."""

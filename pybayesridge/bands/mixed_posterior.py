@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,21 @@ from pybayesridge.bands.system import Solved, System
 from pybayesridge.design.design import Design
 from pybayesridge.linalg.blocks import even_parts, is_all
 from pybayesridge.posterior.laws import Answer, Ask, CoefficientLaws, Joint
+from pybayesridge.posterior.left_out import LargeGroupError, LeftOut, given_components, joined, undetermined
 from pybayesridge.posterior.quantiles import Common, upper_tail
+from pybayesridge.ridge.groups_left_out import ELEMENTS as OF_GROUPS
+from pybayesridge.ridge.groups_left_out import (
+    Block,
+    GroupDensities,
+    Mixing,
+    Sorted,
+    block_of,
+    block_of_columns,
+    check_groups,
+    densities_of_groups,
+)
+from pybayesridge.ridge.left_out import noise_with
+from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.text import TABLE_ROWS
 
 ELEMENTS = 1 << 22
@@ -25,6 +40,12 @@ ELEMENTS = 1 << 22
 
 MOST_OF_SPLIT = 1 << 24
 """Likewise where the equations of each node take long, and are solved for every part."""
+
+OF_ROWS = 1 << 23
+"""Likewise of rows that are predicted from the others, where the equations are solved for every part."""
+
+SPLIT_ROWS = 2_000
+"""Most rows of a group that is left out where another group has so many levels that their columns are sparse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +127,77 @@ class MixedPosterior:
         nodes = self.nodes[target]
         for m in range(nodes.weight.size):
             yield self.system.at(nodes.factors_at(m), target)
+
+    def rows_left_out(self, noise: GaussianNoise, target: int = 0) -> LeftOut:
+        """Predictions of the rows of a target from the others, by the equations of each node."""
+        nodes, design = self.nodes[target], self.design.of_targets(slice(target, target + 1)).holding_targets()
+        own = noise_with(self.df, noise.of(design))
+        most = max(1, (OF_ROWS if self.system.z_apart else MOST_OF_SPLIT) // max(nodes.weight.size, 1))
+        pieces = []
+        for first, rows, root in self._rows_of(design, most):
+            of_z = (design.block.q[first : first + root.size] ** 2).sum(axis=1)
+            leverage = np.stack([one.row_variances(rows) for one in self.solved(target)]) * root**2
+            if self.system.z_apart:
+                leverage += of_z
+            slack = 1.0 - leverage
+            slack[:, undetermined(of_z)] = 0.0
+            error = design.y[first : first + root.size, 0] - root * self.system.centers(nodes.mean, rows)
+            error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)
+            pieces.append(given_components(nodes.weight, error, slack, nodes.rss[:, None], own, first))
+        return joined(pieces).in_units(design.row_units)
+
+    def _rows_of(self, design: Design, most: int) -> Iterator[tuple[int, Any, FloatArray]]:
+        """For parts of the rows: the first, what multiplies the coefficients, and a factor of that for each row."""
+        if self.system.z_apart:
+            step = max(1, min(most, OF_ROWS // max(design.p, 1)))
+            for rows, piece in design.row_pieces():
+                for begin in range(0, len(piece), step):
+                    x = piece[begin : begin + step]
+                    yield rows.start + begin, x, np.ones(len(x))
+            return
+        columns = design.x.tocsr()[:, design.columns]
+        root = np.ones(design.n) if design.block.sqrt_w is None else design.block.sqrt_w
+        for rows in even_parts(design.n, most):
+            yield rows.start, self.system.rows(design, columns[rows], design.block.z[rows]), root[rows]
+
+    def groups_left_out(self, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
+        """Predictions of groups of rows of a target, each from the other rows, likewise.
+
+        Raises
+        ------
+        LargeGroupError
+            For a group of more than :data:`SPLIT_ROWS` rows where columns are sparse.
+        """
+        nodes, groups, system = self.nodes[target], Sorted.of(codes), self.system
+        design = self.design.of_targets(slice(target, target + 1)).holding_targets()
+        own = noise_with(self.df, noise.of(design))
+        check_groups(design, groups, own)
+        if isinstance(system, Eliminated) and groups.sizes.max() > SPLIT_ROWS:
+            raise LargeGroupError(int(groups.sizes.argmax()), int(groups.sizes.max()), SPLIT_ROWS)
+        rows, root = self._rows_in_order(design, groups)
+        q, y, mixing = design.block.q[groups.order], design.y[groups.order, 0], Mixing(groups)
+        matters = np.flatnonzero(nodes.weight > 0)
+        for part in even_parts(matters.size, max(1, OF_GROUPS // design.n)):
+            found = []
+            for k in matters[part].tolist():
+                solved = system.at(nodes.factors_at(k), target)
+                residual = y - root * system.centers(nodes.mean[[k]], rows)[0]
+                blocks = partial(_of_groups, solved, groups, rows, root, q, residual)
+                found.append(densities_of_groups(groups, blocks, nodes.rss[[k]], own))
+            mixing.add(np.log(nodes.weight[matters[part]]), GroupDensities.joined(found))
+        return mixing.found(design)
+
+    def _rows_in_order(self, design: Design, groups: Sorted) -> tuple[Any, FloatArray]:
+        """What multiplies the coefficients in the order of the groups, and a factor of that for each row."""
+        if self.system.z_apart:
+            out = np.empty((design.n, design.p))
+            for rows, piece in design.row_pieces():
+                out[rows] = piece
+            return out[groups.order], np.ones(design.n)
+        columns = design.x.tocsr()[:, design.columns][groups.order]
+        rows_of_all = self.system.rows(design, columns, design.block.z[groups.order])
+        root = np.ones(design.n) if design.block.sqrt_w is None else design.block.sqrt_w[groups.order]
+        return rows_of_all, root
 
     @property
     def coefficients(self) -> CoefficientLaws:
@@ -381,3 +473,23 @@ class MixedRows:
     def with_noise(self, noise: FloatArray) -> MixedRows:
         """The law of new observations."""
         return replace(self, leverage=self.leverage + noise)
+
+
+def _of_groups(
+    solved: Solved | EliminatedSolved,
+    groups: Sorted,
+    rows: Any,
+    root: FloatArray,
+    q: FloatArray,
+    residual: FloatArray,
+    some: IntArray,
+    at: IntArray,
+) -> Block:
+    """The block of some equally large groups with the rows `at` (G, m) at a node."""
+    m = at.shape[1]
+    if isinstance(solved, EliminatedSolved):
+        hat = np.stack(list(solved.covariances(rows, [groups.slices[g] for g in some])))
+        hat *= root[at][:, :, None] * root[at][:, None, :]
+        return block_of(np.eye(m) - hat, residual[at])
+    half = solved.halves(rows[at.ravel()]).T.reshape(*at.shape, -1)
+    return block_of_columns(np.concatenate([q[at], half], axis=2), residual[at])

@@ -13,7 +13,10 @@ from pybayesridge.design.design import Design
 from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.posterior.coefficients import Coefficients
 from pybayesridge.posterior.laws import Answer, Ask, CoefficientLaws, Joint
+from pybayesridge.posterior.left_out import LeftOut, mixed
 from pybayesridge.posterior.quantiles import Common
+from pybayesridge.ridge.groups_left_out import groups_left_out
+from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.mixture import Functionals, Mixture, locations, squared_scales
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.ridge.posterior import RidgePosterior, RidgeRows
@@ -117,6 +120,24 @@ class BandPosterior:
             first, second = function(part)
             of_z, b = of_z + weight * first, b + weight * second
         return np.asarray(of_z), np.asarray(b)
+
+    def rows_left_out(self, noise: GaussianNoise, target: int = 0) -> LeftOut:
+        """Predictions of the rows of a target from the others, by the mixture of the ridges."""
+        parts, weight = self.parts, self.weight[:, target]
+        used = np.flatnonzero(weight > 0)
+        found = [parts[m].rows_left_out(noise, target) for m in used.tolist()]
+        return mixed(
+            weight[used],
+            np.stack([each.log_density for each in found]),
+            np.stack([each.within for each in found]),
+            np.stack([each.pit for each in found if each.pit is not None]),
+            np.stack([each.error for each in found if each.error is not None]),
+        )
+
+    def groups_left_out(self, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
+        """Predictions of groups of rows of a target, each from the other rows, likewise."""
+        pairs = zip(self.weight[:, target].tolist(), self.parts, strict=True)
+        return groups_left_out(((w, part.of_one(noise, target)) for w, part in pairs if w > 0), codes)
 
     def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Quantiles at probabilities (c,), (k, q, c) and (p, q, c)."""

@@ -8,15 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge.binomial.augmentation import BinomialRows
+from pybayesridge.binomial.left_out import SampledSets, rows_left_out
+from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import LATENT_VARIANCE, Link
 from pybayesridge.binomial.logistic_normal import probability_moments
 from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.linalg.blocks import dense
+from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.selection.hyperparameters import Interval
 from pybayesridge.selection.moments import covariance, draw, draw_chain
 from pybayesridge.selection.posterior import BLOCK, ExactPosterior
+from pybayesridge.selection.problem import units_of
 from pybayesridge.selection.states import States
 from pybayesridge.sites.normal_components import NormalComponents
+from pybayesridge.sites.sets import rows_of_design
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +144,21 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
         """Blocks of rows, and mean and variance of their linear predictors in each kept state, (S, rows)."""
         for _, at, center, spread in self._predictors(x_rows, z_rows):
             yield at, center, spread
+
+    def rows_left_out(self, given: Binomial, target: int = 0) -> LeftOut:  # type: ignore[override]
+        """Predictions of the rows of a likelihood from the others; needs the rows."""
+        return rows_left_out(self.sampled_sets(given))
+
+    def sampled_sets(self, likelihood: Binomial) -> SampledSets:
+        """The kept states and the rows that they predict."""
+        design, units = self.design, units_of(self.design.p, self.selection.groups)
+        rows = BinomialRows.of(*rows_of_design(design), likelihood, units)
+        x = dense(design.x)[:, design.columns]
+
+        def moments(which: IntArray | slice) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+            return self.linear_components(x[which], design.block.z[which])
+
+        return SampledSets(self.exact, self.joint, rows, moments)
 
     def draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draws of the unpenalised (count, k) and penalised (count, p) coefficients, user's scale."""

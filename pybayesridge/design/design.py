@@ -143,6 +143,13 @@ class Design:
             taken = np.maximum(taken, np.sqrt((on_q**2).sum(axis=0) / self.n))
         return float((taken / self.scale).max(initial=1.0))
 
+    @property
+    def row_units(self) -> FloatArray:
+        """Units of a single target in `y` at each row, (n,): its norm, divided by the root of the weight."""
+        root = np.ones(self.n) if self.block.sqrt_w is None else self.block.sqrt_w
+        out: FloatArray = self.y_norm[0] / root
+        return out
+
     def of_targets(self, which: IntArray | slice) -> Design:
         """The same with some of the targets."""
         if is_all(which, self.q):

@@ -13,6 +13,7 @@ from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, marg
 from pybayesridge.ep.components import components
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.ep.gibbs import gibbs
+from pybayesridge.ep.left_out import rows_left_out
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
@@ -21,6 +22,7 @@ from pybayesridge.ep.selection import Selection
 from pybayesridge.linalg import blas
 from pybayesridge.posterior.coefficients import Coefficients
 from pybayesridge.posterior.laws import Ask, Joint, MixtureLaw, Slabs
+from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.posterior.quantiles import Common, slab_quantiles
 
 
@@ -120,6 +122,10 @@ class SelectionPosterior:
         negative = np.array([float((result.site2 < 0.0).any()) for result in self.selection.results])
         rows = None if known else self.data.root
         return components(self.selection, likelihoods, rows, noise, shared=True) | {"negative": negative}
+
+    def rows_left_out(self, given: None, target: int = 0) -> LeftOut:
+        """Predictions of the rows from the others."""
+        return rows_left_out(self.design, self.data, self.selection)
 
     @property
     def coefficients(self) -> Coefficients:

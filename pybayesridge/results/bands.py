@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import ArrayLike, IntArray, RandomLike, RowsLike
+from pybayesridge._types import ArrayLike, RandomLike, RowsLike
 from pybayesridge.bands.answers import PenaltiesFit
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import RowLaw
-from pybayesridge.predictive.groups import groups_left_out
-from pybayesridge.predictive.left_out import LeftOut
-from pybayesridge.predictive.ridge import rows_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arviz import ChainDraws
@@ -242,20 +239,12 @@ class BandRidgeResults(BandEstimates, LinearResults):
     def _findings_on_reading(self) -> list[Finding]:
         return [findings.intervals_of_bands(self), *findings.on_data(self)]
 
-    def rows_left_out(self, target: int) -> LeftOut:
-        """Predictions of the rows of a target from the others."""
-        return rows_left_out(self.posterior, self.model.noise(sigma2=self._held_noise(target)), target)
-
-    def groups_left_out(self, target: int, codes: IntArray) -> LeftOut:
-        """Predictions of groups of rows of a target, each from the other rows."""
-        return groups_left_out(self.posterior, self.model.noise(sigma2=self._held_noise(target)), target, codes)
-
-    def _held_noise(self, target: int) -> float | None:
-        """The noise variance where rows are left out: an estimate stays as it is; None where there is none."""
+    def _given_responses(self, target: int) -> Any:
+        """The noise where rows are left out: an estimate stays as it is."""
         entry = self.method_entry
         if entry.uses_prior or entry.given:
-            return None
-        return float(np.atleast_1d(self.arrays.sigma2)[target])
+            return self.model.noise()
+        return self.model.noise(sigma2=float(np.atleast_1d(self.arrays.sigma2)[target]))
 
     def _release_rows(self, row_space: bool) -> None:
         if not row_space:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import FloatArray, RandomLike
+from pybayesridge._types import FloatArray, IntArray, RandomLike
+from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.estimates import SUMMARY, LinearEstimates
 from pybayesridge.results.labelled import per_target
@@ -24,6 +25,11 @@ class GaussianEstimates(LinearEstimates):
     def can_fit_anything(self) -> bool:
         """Whether there are so many columns that the in-sample R-squared says nothing."""
         return self.posterior.design.p >= self.posterior.design.nu
+
+    def groups_left_out(self, target: int, codes: IntArray) -> LeftOut:
+        """Predictions of groups of rows of a target, each from the other rows, given the group of each row (n,)."""
+        found: LeftOut = self.posterior.groups_left_out(self._given_responses(target), target, codes)
+        return found
 
     def _loo_mse(self, residuals: FloatArray) -> FloatArray:
         """Mean squares of residuals (n, some), weighted where the rows are."""

@@ -11,8 +11,7 @@ import pandas as pd
 from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
-from pybayesridge.predictive.left_out import LeftOut
-from pybayesridge.predictive.sites import sites_left_out
+from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arviz import ChainDraws
@@ -165,8 +164,7 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
 
     def rows_left_out(self, target: int) -> LeftOut:
         """Predictions of the rows from the others."""
-        fit: Any = self.sites_fit
-        return sites_left_out(fit.likelihood, fit.nodes, fit.weight)
+        return self.sites_fit.rows_left_out()
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients, on the scale of the link.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +11,6 @@ import pandas as pd
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
-from pybayesridge.predictive.latent_sets import latent_sets_left_out
-from pybayesridge.predictive.left_out import LeftOut
-from pybayesridge.predictive.sites import sites_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
@@ -137,13 +133,8 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
         """Not available: only fits with ``family="gaussian"`` start from others."""
         raise ValueError("start must be results of a SpikeSlab with family='gaussian'")
 
-    @cached_property
-    def _left_out(self) -> LeftOut:
-        posterior, likelihood = self.posterior, self.model.likelihood()
-        if self.exact_sets is None:
-            return sites_left_out(likelihood, posterior.nodes(), posterior.selection.weights)
-        rows = self.model.split_rows(self.model.data.exog, posterior.design)
-        return latent_sets_left_out(posterior, likelihood, *rows)
+    def _given_responses(self, target: int) -> Any:
+        return self.model.likelihood()
 
     @per_row
     def fittedvalues(self) -> FloatArray:

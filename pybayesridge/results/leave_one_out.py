@@ -11,8 +11,7 @@ import pandas as pd
 
 from pybayesridge._types import FloatArray
 from pybayesridge.exceptions import PrecisionWarning
-from pybayesridge.predictive.groups import SPLIT_ROWS, LargeGroupError
-from pybayesridge.predictive.left_out import LeftOut, NoDensityError, pooled
+from pybayesridge.posterior.left_out import LargeGroupError, LeftOut, NoDensityError, pooled
 from pybayesridge.results.arguments import check_responses, target_position
 from pybayesridge.results.grouping import groups_of_rows
 from pybayesridge.results.shown import Shown, counted
@@ -246,7 +245,7 @@ def _groups_left_out(res: Any, target: str | int | None, by: Any) -> LeaveOneOut
     except LargeGroupError as error:
         raise ValueError(
             f"group {names[error.group]!r} of by has {error.rows:,} rows: where the columns of a group with very "
-            f"many levels are sparse, at most {SPLIT_ROWS:,} rows are predicted together. Refit without these rows"
+            f"many levels are sparse, at most {error.most:,} rows are predicted together. Refit without these rows"
         ) from None
     assert found.error is not None
     target_name, observed = res.model.data.targets[i], _column(res, i)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pybayesridge._types import FloatArray
 from pybayesridge.exceptions import ConvergenceWarning
-from pybayesridge.predictive.stacking import stacking_weights
+from pybayesridge.posterior.stacking import stacking_weights
 from pybayesridge.results.arguments import named_fits
 from pybayesridge.results.base import LinearResults
 from pybayesridge.results.leave_one_out import LeaveOneOutScore, standard_error

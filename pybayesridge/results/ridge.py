@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import AnyArray, IntArray, RandomLike
+from pybayesridge._types import AnyArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import RowLaw
-from pybayesridge.predictive.groups import groups_left_out
-from pybayesridge.predictive.left_out import NO_NOISE, LeftOut, NoDensityError
-from pybayesridge.predictive.ridge import rows_left_out
+from pybayesridge.posterior.left_out import NO_NOISE, NoDensityError
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import coefficients, findings
@@ -116,19 +114,11 @@ class BayesRidgeResults(coefficients.ColumnResults):
     def _findings_on_reading(self) -> list[Finding]:
         return [findings.intervals_of_ridge(self), *findings.on_reading_ridge(self)]
 
-    def rows_left_out(self, target: int) -> LeftOut:
-        """Predictions of the rows of a target from the others."""
+    def _given_responses(self, target: int) -> Any:
+        """The noise, if there is any."""
         if not self.noise_sd[target] > 0:
             raise NoDensityError(None, NO_NOISE)
-        return rows_left_out(self.ridge_fit.posterior(self.posterior.design), self.model.noise(self.dof), target)
-
-    def groups_left_out(self, target: int, codes: IntArray) -> LeftOut:
-        """Predictions of groups of rows of a target, each from the other rows."""
-        if not self.noise_sd[target] > 0:
-            raise NoDensityError(None, NO_NOISE)
-        return groups_left_out(
-            self.ridge_fit.posterior(self.posterior.design), self.model.noise(self.dof), target, codes
-        )
+        return self.model.noise(self.dof)
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients.

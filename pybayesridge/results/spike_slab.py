@@ -14,8 +14,7 @@ from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
-from pybayesridge.predictive.left_out import LeftOut
-from pybayesridge.predictive.selection import ep_left_out, exact_left_out
+from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings, monte_carlo
 from pybayesridge.results.arviz import GROUPS, ChainDraws, to_arviz
@@ -188,7 +187,7 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
 
     @cached_property
     def _left_out(self) -> LeftOut:
-        return ep_left_out(self.posterior) if self.exact_sets is None else exact_left_out(self.posterior)
+        return super().rows_left_out(0)
 
     def sample(self, n: int, rng: RandomLike = None, kind: str | None = None) -> pd.DataFrame:
         """Draw from the posterior of the coefficients.

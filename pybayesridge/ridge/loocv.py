@@ -19,12 +19,10 @@ import numpy as np
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
+from pybayesridge.posterior.left_out import undetermined
 from pybayesridge.ridge.profile import complement, node_blocks
 from pybayesridge.ridge.rows import NEAR, orthonormal, row_pieces
 from pybayesridge.ridge.spectrum import Spectrum
-
-FULL_LEVERAGE = 1e-12
-"""Below this, what the unpenalised columns leave of a row's leverage is zero: they pass through its response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class FullLeverageError(ValueError):
 
 def _stuck(design: Design, rows: slice, slack: FloatArray) -> BoolArray:
     """Rows that cannot be predicted from the others."""
-    stuck: BoolArray = (slack <= 0).any(axis=1) | ((design.block.q[rows] ** 2).sum(axis=1) >= 1.0 - FULL_LEVERAGE)
+    stuck: BoolArray = (slack <= 0).any(axis=1) | undetermined((design.block.q[rows] ** 2).sum(axis=1))
     return stuck
 
 

@@ -15,7 +15,11 @@ from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.posterior.coefficients import Coefficients
 from pybayesridge.posterior.laws import Answer, Ask, CoefficientLaws, Joint
+from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.ridge import mixture as posterior
+from pybayesridge.ridge.groups_left_out import groups_left_out
+from pybayesridge.ridge.left_out import OneTarget, rows_left_out
+from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.ridge.mixture import Functionals, Mixture
 from pybayesridge.ridge.outside import outside_of_columns
@@ -263,6 +267,19 @@ class RidgePosterior:
     def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> RidgeRows:
         """The law of the linear predictor of rows plus `offset` (m,)."""
         return RidgeRows(self, self.row_functions(x_rows, z_rows), np.zeros(z_rows.shape[0]) + offset)
+
+    def of_one(self, noise: GaussianNoise, target: int) -> OneTarget:
+        """The posterior of one target with its noise, to predict rows from the others."""
+        part = self.of_targets(slice(target, target + 1))
+        return OneTarget(part.design.holding_targets(), part.spectrum, part.mixture, noise.of(part.design))
+
+    def rows_left_out(self, noise: GaussianNoise, target: int = 0) -> LeftOut:
+        """Predictions of the rows of a target from the others."""
+        return rows_left_out(self.of_one(noise, target))
+
+    def groups_left_out(self, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
+        """Predictions of groups of rows of a target, each from the other rows."""
+        return groups_left_out([(1.0, self.of_one(noise, target))], codes)
 
     def row_exceedance(self, rows: RowFunctions, at: FloatArray) -> FloatArray:
         """Probability that the linear predictor of each row exceeds its entry of `at` (m, q) or (m, 1), (m, q)."""

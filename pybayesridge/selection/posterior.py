@@ -16,12 +16,14 @@ from pybayesridge.ep.selection import Selection
 from pybayesridge.linalg import blas
 from pybayesridge.posterior.coefficients import Coefficients
 from pybayesridge.posterior.laws import Answer, Ask, Joint
+from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.posterior.quantiles import Common, upper_tail
 from pybayesridge.ridge.explained import number_of_draws
 from pybayesridge.selection.components import components
 from pybayesridge.selection.credible import credible_sets
 from pybayesridge.selection.hyperparameters import Interval, hyperparameters
 from pybayesridge.selection.hyperparameters import errors as errors_of_hyperparameters
+from pybayesridge.selection.left_out import rows_left_out
 from pybayesridge.selection.marginals import ExactMarginals
 from pybayesridge.selection.methods import ExactSelection, problem_of_data
 from pybayesridge.selection.moments import covariance, draw, draw_chain, quantiles
@@ -91,6 +93,10 @@ class ExactPosterior:
     def _of_states(self, data: Data) -> dict[str, Any]:
         """What the laws of the kept states follow from."""
         return {"cross": data.cross[np.unique(self.exact.states.columns)]}
+
+    def rows_left_out(self, given: None, target: int = 0) -> LeftOut:
+        """Predictions of the rows from the others."""
+        return rows_left_out(self.design, self.problem(), self.exact)
 
     @property
     def coefficients(self) -> Coefficients:

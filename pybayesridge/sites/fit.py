@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray
 from pybayesridge.linalg.blas import one_pool
+from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.posterior.quantiles import Common
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation, Node
@@ -20,7 +21,7 @@ from pybayesridge.sites.coordinates import Coordinates, Space
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.integrate import PenaltyQuadrature, Plan, find_ends, integrate, planned
-from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
+from pybayesridge.sites.leave_one_out import leave_one_out, rows_left_out, total_log_score
 from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
 from pybayesridge.sites.nodes import Nodes
 from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
@@ -170,6 +171,10 @@ class SitesFit:
     def left_out(self) -> LeaveOneOut:
         """Predictions of the rows from each other; needs the rows."""
         return leave_one_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
+
+    def rows_left_out(self) -> LeftOut:
+        """Log probabilities of the rows given the others; needs the rows."""
+        return rows_left_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
 
     def loo_log_score(self, predictions: LeaveOneOut) -> float:
         """Sum of the log scores of these over all copies of the rows."""

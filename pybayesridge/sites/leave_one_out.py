@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray
+from pybayesridge.posterior.left_out import UNDETERMINED, LeftOut, NoDensityError
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
 
@@ -42,6 +43,22 @@ def leave_one_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weig
         share = (np.exp(without - total) * shares).sum(axis=0)
     unknown = ~np.isfinite(total)
     return LeaveOneOut(np.where(unknown, -np.inf, -total), np.where(unknown, weight @ shares, share))
+
+
+def rows_left_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weight: FloatArray) -> LeftOut:
+    """Log probabilities of rows given the others, and given all rows; arguments as for :func:`leave_one_out`.
+
+    Raises
+    ------
+    NoDensityError
+        For a row that has none.
+    """
+    found = leave_one_out(likelihood, nodes, weight)
+    lost = np.flatnonzero(~np.isfinite(found.log_score))
+    if lost.size:
+        raise NoDensityError(int(lost[0]), UNDETERMINED)
+    within, count = log_density_within(likelihood, nodes, weight), likelihood.log_constants()
+    return LeftOut(found.log_score + count, within + count, None, None, np.ones_like(count))
 
 
 def log_density_within(likelihood: Likelihood, nodes: tuple[Approximation, ...], weight: FloatArray) -> FloatArray:

@@ -15,9 +15,10 @@ from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.linalg import blas
 from pybayesridge.posterior.laws import AROUND_MEDIAN, Ask
+from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.posterior.responses import Part, ResponseLaw, levels
 from pybayesridge.sites.approximation import Approximation
-from pybayesridge.sites.leave_one_out import leave_one_out
+from pybayesridge.sites.leave_one_out import leave_one_out, rows_left_out
 from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
 from pybayesridge.sites.normal_components import NormalComponents
 from pybayesridge.sites.penalty import shape_arrays
@@ -135,6 +136,10 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
     def left_out(self, likelihood: Likelihood) -> LeaveOneOut:
         """Predictions of the rows of a likelihood from each other; needs the rows."""
         return leave_one_out(likelihood, self.nodes(), self.selection.weights)
+
+    def rows_left_out(self, given: Likelihood, target: int = 0) -> LeftOut:  # type: ignore[override]
+        """Log probabilities of the rows of a likelihood given the others; needs the rows."""
+        return rows_left_out(given, self.nodes(), self.selection.weights)
 
     def _node(self, i: int) -> Approximation:
         result, working = self.selection.results[i], self.working(i)

@@ -1,4 +1,4 @@
-# Rows of responses that are not Gaussian predicted from the others (predictive/sites.py): of approximations Python exports the log
+# Rows of responses that are not Gaussian predicted from the others (sites/leave_one_out.py): of approximations Python exports the log
 # probabilities, of a sampled selection they follow from the kept states.
 
 # Log probabilities of each row without it (`elpd`) and with it (`within`), a row for every copy that its weight stands for.

@@ -142,7 +142,7 @@ sets_left_out <- function(x, target, env) {
   family_of(x)$left_out(x, target, env)
 }
 
-# Every row predicted from the others (predictive/left_out.py). Given a component of the posterior (a penalty, a set of
+# Every row predicted from the others (posterior/left_out.py). Given a component of the posterior (a penalty, a set of
 # columns) with the leverage h of a row and its residual e, the row has without itself the residual d = e / (1 - h), the
 # variance s2 / (1 - h), and the other rows the residual sum of squares R - d^2 (1 - h). Without the row the weights of the
 # components are divided by its densities, so that its own is their harmonic mean. Densities of weighted rows are those of

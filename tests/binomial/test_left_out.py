@@ -12,10 +12,10 @@ import pytest
 from scipy.special import expit
 
 from pybayesridge import ConvergenceWarning, PrecisionWarning, SpikeSlab
-from pybayesridge.predictive import latent_sets
-from pybayesridge.predictive.latent_sets import RowLikelihoods, bridge
-from pybayesridge.predictive.latent_unseen import unseen_shares
-from pybayesridge.predictive.left_out import NoDensityError
+from pybayesridge.binomial import left_out
+from pybayesridge.binomial.left_out import RowLikelihoods, bridge
+from pybayesridge.binomial.left_out_unseen import unseen_shares
+from pybayesridge.posterior.left_out import NoDensityError
 from pybayesridge.selection.result import Exact
 from tests.binomial.importance import Data, leave_one_out, reference
 
@@ -68,10 +68,9 @@ def case(request):
 @pytest.mark.every_case
 def test_a_row_that_decides_is_predicted_by_sets_sampled_without_it(case, monkeypatch):
     """Where the expansion of the likelihood gives no evidence."""
-    monkeypatch.setattr(latent_sets, "log_evidence", lambda *_, **__: None)
+    monkeypatch.setattr(left_out, "log_evidence", lambda *_, **__: None)
     model, posterior = case.fit.model, case.fit.posterior
-    rows = model.split_rows(model.data.exog, posterior.design)
-    found = latent_sets.latent_sets_left_out(posterior, model.likelihood(), *rows)
+    found = posterior.rows_left_out(model.likelihood())
     off = (found.log_density[case.rows] - case.wanted) / np.hypot(found.mcse[case.rows], FLOOR)
     assert np.abs(off).max() < SCORE
     assert found.efficiency.min() > 0
@@ -91,10 +90,10 @@ def test_unseen_sets_are_those_of_the_deciding_row_which_is_named(monkeypatch):
     x, yes, trials = deciding_row("between columns")
     model = SpikeSlab(yes, x, family="binomial", trials=trials, prior_inclusion=0.3, slab_var=1.0)
     fit = model.fit("exact", **QUICK)
-    share = unseen_shares(latent_sets.rows_of(fit.posterior, model.likelihood()), fit.posterior.exact)
+    share = unseen_shares(fit.posterior.sampled_sets(model.likelihood()).rows, fit.posterior.exact)
     assert share[0] > 0.1
-    assert share[1:].max() < latent_sets.UNSEEN
-    monkeypatch.setattr(latent_sets, "BY_EVIDENCE", 0)
+    assert share[1:].max() < left_out.UNSEEN
+    monkeypatch.setattr(left_out, "BY_EVIDENCE", 0)
     with pytest.warns(PrecisionWarning, match=r"fewer than 100 effective draws: 0\."):
         score = fit.loo()
     assert score.n_eff[0] == 0.0

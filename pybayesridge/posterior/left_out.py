@@ -13,21 +13,21 @@ residual sum of squares, the row without itself has the residual ``d_i = e_i / (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, ndtr, stdtr
 
 from pybayesridge._types import BoolArray, FloatArray
-from pybayesridge.ridge.loocv import FULL_LEVERAGE
+
+FULL_LEVERAGE = 1e-12
+"""Below this, what the unpenalised columns leave of a row's leverage is zero: they pass through its response."""
 
 EXACT = 1e-13
 """The other rows are fitted exactly if without a row at most this share of the residual sum of squares is left."""
 
 NO_NOISE = "the response is fitted without noise"
-
-
 UNDETERMINED = "the other rows do not determine an unpenalised coefficient"
 LEVERAGE_ONE = "it is fitted exactly whatever its response is (leverage 1)"
 ALONE = "without a row no degrees of freedom are left to estimate the noise variance"
@@ -45,6 +45,14 @@ class NoDensityError(ValueError):
             else f"{what} {row!r} has no leave-one-out density"
         )
         super().__init__(f"{which}: {reason}")
+
+
+class LargeGroupError(ValueError):
+    """A group, by its position, has more rows than are predicted together."""
+
+    def __init__(self, group: int, rows: int, most: int) -> None:
+        self.group, self.rows, self.most = group, rows, most
+        super().__init__(f"a group has {rows:,} rows, more than {most:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,13 @@ class LeftOut:
     influence: FloatArray | None = None
     mcse: FloatArray | None = None
     beyond: float = 0.0
+
+    def in_units(self, unit: FloatArray) -> LeftOut:
+        """The same for a response of which one unit is `unit` (n,)."""
+        error = None if self.error is None else self.error * unit
+        return replace(
+            self, log_density=self.log_density - np.log(unit), within=self.within - np.log(unit), error=error
+        )
 
 
 def pooled(found: Sequence[LeftOut]) -> LeftOut:
@@ -187,6 +202,12 @@ class Noise:
     count: float
     variance: FloatArray | None = None
     at_mode: bool = False
+
+
+def check_noise(size: FloatArray) -> None:
+    """Refuse components without noise, the sizes of which are given."""
+    if not (size > 0).all():
+        raise NoDensityError(None, NO_NOISE)
 
 
 def undetermined(own: FloatArray) -> BoolArray:

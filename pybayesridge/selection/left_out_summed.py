@@ -14,8 +14,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.predictive.known_sets import CoordinateRows, outweighed
-from pybayesridge.predictive.left_out import (
+from pybayesridge.posterior.left_out import (
     EXACT,
     FITTED,
     LEVERAGE_ONE,
@@ -29,6 +28,7 @@ from pybayesridge.predictive.left_out import (
 from pybayesridge.selection.collapsed import FLOOR, log_prior, of_left_over, spectra
 from pybayesridge.selection.enumeration import can_enumerate, fits_of_all_sets, joint_table, units_in
 from pybayesridge.selection.grid import Grid
+from pybayesridge.selection.left_out_known import CoordinateRows, outweighed
 from pybayesridge.selection.problem import Problem
 
 MOST_SUMMED = 10_000_000
@@ -190,7 +190,7 @@ def _chosen(
 
 @dataclass(frozen=True, slots=True)
 class _Fits:
-    """What sets at nodes say of rows, (N, r) each; see :func:`pybayesridge.predictive.left_out.densities`."""
+    """What sets at nodes say of rows, (N, r) each; see :func:`pybayesridge.posterior.left_out.densities`."""
 
     log_density: FloatArray
     error: FloatArray

@@ -8,6 +8,7 @@ are sampled again without the row.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -16,21 +17,18 @@ from numpy.random import Generator
 from scipy.optimize import brentq
 from scipy.special import logsumexp, ndtri
 
-from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.augmentation import BinomialRows
 from pybayesridge.binomial.evidence import Evidence, log_evidence
+from pybayesridge.binomial.left_out_unseen import unseen_shares
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.selection import sample_binary
-from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.binomial.states import log_mean, log_mean_inverse
-from pybayesridge.predictive.latent_unseen import unseen_shares
-from pybayesridge.predictive.left_out import UNDETERMINED, LeftOut, NoDensityError, joined, mixed
-from pybayesridge.selection.problem import units_of
+from pybayesridge.posterior.left_out import UNDETERMINED, LeftOut, NoDensityError, joined, mixed
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States
 from pybayesridge.sites.separation import needed_row, separation
-from pybayesridge.sites.sets import rows_of_design
 
 ELEMENTS = 200_000
 """States times rows that are integrated at once."""
@@ -75,35 +73,49 @@ FIRST = 16.0
 """By this the part of a copy of the row is divided next to the posterior without it."""
 
 
-def latent_sets_left_out(
-    posterior: BinarySelectionPosterior, likelihood: Binomial, x_rows: AnyArray, z_rows: FloatArray
-) -> LeftOut:
-    """Predictions of a selection by the kept states, given which the coefficients are normal.
+Moments = Callable[[IntArray | slice], Iterator[tuple[slice, FloatArray, FloatArray]]]
+"""Of some rows: consecutive ones among them, and mean and variance of their linear predictors in each kept state."""
 
-    Parameters
+
+@dataclass(frozen=True, slots=True)
+class SampledSets:
+    """The posterior of all rows by sampling, whose kept states predict rows.
+
+    Attributes
     ----------
-    posterior : BinarySelectionPosterior
-    likelihood : Binomial
-    x_rows, z_rows : (n, p) and (n, k) arrays
-        The rows of the fit.
+    exact : Exact
+    joint : States
+        The kept states with the coordinates of the unpenalised columns.
+    rows : BinomialRows
+        As the sampler had them.
+    moments : callable
+    """
+
+    exact: Exact
+    joint: States
+    rows: BinomialRows
+    moments: Moments
+
+
+def rows_left_out(sets: SampledSets) -> LeftOut:
+    """Predictions of a selection by the kept states, given which the coefficients are normal.
 
     Raises
     ------
     NoDensityError
         For a row without which the unpenalised columns separate the responses.
     """
-    exact, pieces = posterior.exact, []
-    rows = rows_of(posterior, likelihood)
+    exact, rows, likelihood, pieces = sets.exact, sets.rows, sets.rows.likelihood, []
     needed = needed_row(rows.c[:, 0], likelihood) if rows.c.shape[1] == 1 else None
     if needed is not None:
         raise NoDensityError(needed, UNDETERMINED)
     draws = exact.draws
-    for at, center, spread in posterior.linear_components(x_rows, z_rows):
+    for at, center, spread in sets.moments(slice(None)):
         step = max(ELEMENTS // max(center.shape[0], 1), 1)
         for begin in range(0, center.shape[1], step):
             part = slice(begin, begin + step)
             some = likelihood.rows(np.arange(at.start, at.stop)[part])
-            pieces.append(_by_states(posterior, center[:, part], spread[:, part], some))
+            pieces.append(_by_states(sets, center[:, part], spread[:, part], some))
     out, count = joined(pieces), likelihood.log_constants()
     unseen = unseen_shares(rows, exact)
     doubt = np.flatnonzero((draws * out.efficiency < FEW) | (unseen > UNSEEN))
@@ -111,27 +123,19 @@ def latent_sets_left_out(
     doubt = doubt[np.argsort((out.efficiency * np.maximum(1.0 - unseen, 0.0))[doubt], kind="stable")]
     left = doubt
     if doubt.size:
-        out, left = _put_in(posterior, rows, out, doubt, x_rows, z_rows)
+        out, left = _put_in(sets, out, doubt)
     efficiency = out.efficiency.copy()
     efficiency[left[unseen[left] > UNSEEN]] = 0.0
     return replace(out, efficiency=efficiency, log_density=out.log_density + count, within=out.within + count)
 
 
-def rows_of(posterior: BinarySelectionPosterior, likelihood: Binomial) -> BinomialRows:
-    """The rows of a fit as its sampler had them."""
-    design = posterior.design
-    return BinomialRows.of(*rows_of_design(design), likelihood, units_of(design.p, posterior.selection.groups))
-
-
-def _by_states(
-    posterior: BinarySelectionPosterior, center: FloatArray, spread: FloatArray, rows: Binomial
-) -> LeftOut:
+def _by_states(sets: SampledSets, center: FloatArray, spread: FloatArray, rows: Binomial) -> LeftOut:
     """Predictions of some rows by the kept states, their linear predictors having these moments, (S, m) each."""
-    weight = posterior.joint.weight
+    weight = sets.joint.weight
     left_out = -log_mean_inverse(center, spread, rows)
     found = mixed(weight, left_out, log_mean(center, spread, rows), copies=rows.copies)
     share = weight[:, None] * np.exp(found.log_density - left_out)
-    return replace(found, mcse=posterior.exact.error_of_influence(share - weight[:, None]))
+    return replace(found, mcse=sets.exact.error_of_influence(share - weight[:, None]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,21 +151,15 @@ class Again:
     common: float = 0.0
 
 
-def _put_in(
-    posterior: BinarySelectionPosterior,
-    rows: BinomialRows,
-    out: LeftOut,
-    doubt: IntArray,
-    x_rows: AnyArray,
-    z_rows: FloatArray,
-) -> tuple[LeftOut, IntArray]:
+def _put_in(sets: SampledSets, out: LeftOut, doubt: IntArray) -> tuple[LeftOut, IntArray]:
     """Put in place of the predictions of some rows those with sets that are sampled without them; the rows left."""
     assert out.mcse is not None
     assert out.influence is not None
-    center, spread = np.empty((2, posterior.joint.n, doubt.size))
-    for at, *moments in posterior.linear_components(x_rows[doubt], z_rows[doubt]):
+    rows = sets.rows
+    center, spread = np.empty((2, sets.joint.n, doubt.size))
+    for at, *moments in sets.moments(doubt):
         center[:, at], spread[:, at] = moments
-    found = Sampler.of(posterior, rows).each(doubt, center, spread)
+    found = Sampler.of(sets).each(doubt, center, spread)
     done = np.array(sorted(found), dtype=np.intp)
     if not done.size:
         return out, doubt
@@ -169,9 +167,9 @@ def _put_in(
     log_density, efficiency, mcse = out.log_density.copy(), out.efficiency.copy(), out.mcse.copy()
     log_density[again] = [one.log_density for one in each]
     mcse[again] = [one.mcse for one in each]
-    efficiency[again] = np.minimum(np.array([one.draws for one in each]) / posterior.exact.draws, 1.0)
+    efficiency[again] = np.minimum(np.array([one.draws for one in each]) / sets.exact.draws, 1.0)
     # What the kept states say of these rows alone no longer counts.
-    alone = _by_states(posterior, center[:, done], spread[:, done], rows.likelihood.rows(again))
+    alone = _by_states(sets, center[:, done], spread[:, done], rows.likelihood.rows(again))
     assert alone.influence is not None
     copies, common = rows.likelihood.copies[again], np.array([one.common for one in each])
     own = np.sqrt(np.maximum(mcse[again] ** 2 - common**2, 0.0))
@@ -192,26 +190,24 @@ class Sampler:
 
     Attributes
     ----------
-    posterior : BinarySelectionPosterior
-    rows : BinomialRows
+    sets : SampledSets
     whole : Evidence or None
         That of all rows, if the expansion of the likelihood gives it.
     between : int
         How often sets may still be sampled with a part of a copy.
     """
 
-    posterior: BinarySelectionPosterior
-    rows: BinomialRows
+    sets: SampledSets
     whole: Evidence | None
     between: int = BETWEEN
 
     @classmethod
-    def of(cls, posterior: BinarySelectionPosterior, rows: BinomialRows) -> Sampler:
+    def of(cls, sets: SampledSets) -> Sampler:
         """Of a fit."""
-        out = cls(posterior, rows, None)
+        out, rows = cls(sets, None), sets.rows
         rng = np.random.default_rng(rows.likelihood.n)
         every = np.arange(rows.likelihood.n)
-        out.whole = out._evidence(rows, every, posterior.joint.weight, rng, n_chains=WHOLE, rounds=1)
+        out.whole = out._evidence(rows, every, sets.joint.weight, rng, n_chains=WHOLE, rounds=1)
         return out
 
     def each(self, which: IntArray, center: FloatArray, spread: FloatArray) -> dict[int, Again]:
@@ -232,7 +228,7 @@ class Sampler:
         if self.whole is None:
             return None
         others, rest = self._others(i, 0.0)
-        weight = np.log(self.posterior.joint.weight)
+        weight = np.log(self.sets.joint.weight)
         weight += log_mean_inverse(center[:, None], spread[:, None], self._one(i))[:, 0]
         weight, rng = np.exp(weight - logsumexp(weight)), np.random.default_rng(i)
         without = self._evidence(others, rest, weight, rng, n_chains=WITHOUT, rounds=ROUNDS)
@@ -246,7 +242,7 @@ class Sampler:
         self, rows: BinomialRows, which: IntArray, weight: FloatArray, rng: Generator, *, n_chains: int, rounds: int
     ) -> Evidence | None:
         """The evidence of some rows, `which` of the fit; the kept states have the weights (S,) given these."""
-        joint, all_rows, exact = self.posterior.joint, self.rows, self.posterior.exact
+        joint, all_rows, exact = self.sets.joint, self.sets.rows, self.sets.exact
         k = all_rows.c.shape[1]
         coef = np.zeros((SEEN, k + all_rows.x.shape[1]))
         for own, i in zip(coef, rng.choice(joint.n, SEEN, p=weight).tolist(), strict=True):
@@ -259,7 +255,7 @@ class Sampler:
 
     def _one(self, i: int) -> Binomial:
         """One copy of row i."""
-        likelihood = self.rows.likelihood
+        likelihood = self.sets.rows.likelihood
         return likelihood.copied(np.ones(likelihood.n)).rows(np.array([i]))
 
     def predicted(self, i: int, center: FloatArray, spread: FloatArray) -> Again:
@@ -270,7 +266,7 @@ class Sampler:
         """
         one, rng = self._one(i), np.random.default_rng(i)
         ladder = {
-            1.0: RowLikelihoods.of(self.posterior.exact, center, spread, one, rng),
+            1.0: RowLikelihoods.of(self.sets.exact, center, spread, one, rng),
             0.0: self._sampled(i, 0.0, one, rng),
         }
         steps: dict[tuple[float, float], Again] = {}
@@ -280,7 +276,7 @@ class Sampler:
                 if (high, low) not in steps:
                     steps[high, low] = bridge(ladder[high], ladder[low], high - low)
             high, low = min(pairs, key=lambda pair: steps[pair].draws)
-            if steps[high, low].draws >= ENOUGH or self.between == 0 or not self.rows.divisible:
+            if steps[high, low].draws >= ENOUGH or self.between == 0 or not self.sets.rows.divisible:
                 break
             self.between -= 1
             middle = float(np.sqrt(high * low)) if low > 0 else high / FIRST
@@ -295,7 +291,7 @@ class Sampler:
 
     def _others(self, i: int, part: float) -> tuple[BinomialRows, IntArray]:
         """All rows with so much of one copy of row i in place of it, and which these are."""
-        rows = self.rows
+        rows = self.sets.rows
         copies = rows.likelihood.copies.copy()
         copies[i] -= 1.0 - part
         rest = np.flatnonzero(copies > 0)
@@ -306,7 +302,7 @@ class Sampler:
 
     def _sampled(self, i: int, part: float, one: Binomial, rng: Generator) -> RowLikelihoods:
         """Draws of the posterior with so much of one copy of row i, and with all others."""
-        rows, exact = self.rows, self.posterior.exact
+        rows, exact = self.sets.rows, self.sets.exact
         steps = int(np.clip(SHARE * exact.n_iter, *STEPS))
         found = sample_binary(self._others(i, part)[0], exact.grid, mcse=MCSE, maxiter=steps, rng=rng)
         return RowLikelihoods.of(found.exact, *_at_row(found.joint, np.concatenate([rows.c[i], rows.x[i]])), one, rng)

@@ -2,31 +2,27 @@
 
 Given a component of the posterior let H be the hat matrix and e the residuals of a group's m rows, and ``S = 1 - H``.
 Without the group these rows have the residuals ``d = S^-1 e``, the covariance ``s2 S^-1``, and the other rows have
-``R - e'S^-1 e``: for one row what :mod:`pybayesridge.predictive.left_out` has. Weights of the components without the
+``R - e'S^-1 e``: for one row what :mod:`pybayesridge.posterior.left_out` has. Weights of the components without the
 group follow as there, ``w_k / p_k``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, singledispatch
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.bands.eliminated import Eliminated, EliminatedSolved
-from pybayesridge.bands.grouped import GroupedPosterior
-from pybayesridge.bands.mixed_posterior import MixedPosterior
-from pybayesridge.bands.posterior import BandPosterior
-from pybayesridge.bands.system import Solved
 from pybayesridge.design.design import Design
 from pybayesridge.linalg.blocks import even_parts
-from pybayesridge.predictive.left_out import (
+from pybayesridge.posterior.left_out import (
     EXACT,
     FITTED,
+    FULL_LEVERAGE,
     LEVERAGE_ONE,
     NO_NOISE,
     UNDETERMINED,
@@ -34,17 +30,12 @@ from pybayesridge.predictive.left_out import (
     NoDensityError,
     Noise,
 )
-from pybayesridge.predictive.ridge import noise_of, noise_with
-from pybayesridge.ridge.likelihood import GaussianNoise
-from pybayesridge.ridge.loocv import FULL_LEVERAGE
-from pybayesridge.ridge.posterior import RidgePosterior
+from pybayesridge.ridge.left_out import OneTarget
 from pybayesridge.ridge.profile import complement, penalized_rss
-from pybayesridge.ridge.rows import left_rows, orthonormal
+from pybayesridge.ridge.rows import left_rows
 from pybayesridge.ridge.spectrum import Spectrum
 
 ALONE = "without it no degrees of freedom are left to estimate the noise variance"
-SPLIT_ROWS = 2_000
-"""Most rows of a group where another group has so many levels that their columns are sparse."""
 
 ELEMENTS = 1 << 22
 """Numbers held at once of groups' rows at several nodes."""
@@ -54,14 +45,6 @@ NOTHING = 1e-13
 
 WIDTH = 64
 """Directions of the columns that are counted there."""
-
-
-class LargeGroupError(ValueError):
-    """A group, by its position, has more rows than are predicted together."""
-
-    def __init__(self, group: int, rows: int) -> None:
-        self.group, self.rows = group, rows
-        super().__init__(f"a group has {rows:,} rows, more than {SPLIT_ROWS:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,15 +268,23 @@ def _log_density(quadratic: FloatArray, log_det: FloatArray, scale2: Any, df: fl
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class GroupDensities:
     """What K components say of G groups: log densities (K, G) without and with them, and d of all rows (K, n)."""
 
     left_out: FloatArray
     within: FloatArray
     error: FloatArray
 
+    @classmethod
+    def joined(cls, given: Sequence[GroupDensities]) -> GroupDensities:
+        """What several components say."""
+        names = ("left_out", "within", "error")
+        return cls(*(np.concatenate([getattr(each, name) for each in given]) for name in names))
 
-def _said(groups: Sorted, blocks: Callable[[IntArray, IntArray], Block], rss: FloatArray, noise: Noise) -> _Said:
+
+def densities_of_groups(
+    groups: Sorted, blocks: Callable[[IntArray, IntArray], Block], rss: FloatArray, noise: Noise
+) -> GroupDensities:
     """What K components say of all groups.
 
     Parameters
@@ -324,49 +315,45 @@ def _said(groups: Sorted, blocks: Callable[[IntArray, IntArray], Block], rss: Fl
             raise NoDensityError(int(some[np.flatnonzero(~proper)[0] % some.size]), FITTED)
         left_out[:, some], within[:, some] = first.reshape(count, -1), second.reshape(count, -1)
         error[:, at] = block.error.reshape(count, *at.shape)
-    return _Said(left_out, within, error)
+    return GroupDensities(left_out, within, error)
 
 
-class _Mixing:
+class Mixing:
     """The mixture over components, which come in parts."""
 
     def __init__(self, groups: Sorted) -> None:
         size = len(groups.slices)
-        self.order, self.codes = groups.order, groups.codes
+        self.order, self.codes, self.slices = groups.order, groups.codes, groups.slices
         self.total, self.second, self.within = (np.full(size, -np.inf) for _ in range(3))
         self.error = np.zeros(groups.order.size)
 
-    def add(self, log_w: FloatArray, said: _Said) -> None:
+    def add(self, log_w: FloatArray, given: GroupDensities) -> None:
         """Add components with log weights (K,)."""
-        ratio = log_w[:, None] - said.left_out
+        ratio = log_w[:, None] - given.left_out
         total = np.logaddexp(self.total, logsumexp(ratio, axis=0))
         self.error *= np.exp(self.total - total)[self.codes]
-        self.error += (np.exp(ratio - total)[:, self.codes] * said.error).sum(axis=0)
+        self.error += (np.exp(ratio - total)[:, self.codes] * given.error).sum(axis=0)
         self.total = total
-        self.second = np.logaddexp(self.second, logsumexp(ratio - said.left_out, axis=0))
-        self.within = np.logaddexp(self.within, logsumexp(log_w[:, None] + said.within, axis=0))
+        self.second = np.logaddexp(self.second, logsumexp(ratio - given.left_out, axis=0))
+        self.within = np.logaddexp(self.within, logsumexp(log_w[:, None] + given.within, axis=0))
 
-    def found(self) -> LeftOut:
-        """The predictions."""
+    def found(self, design: Design) -> LeftOut:
+        """The predictions, on the user's scale of a target."""
+        unit = design.row_units
+        per_group = np.add.reduceat(np.log(unit)[self.order], [each.start for each in self.slices])
         error = np.empty(self.error.size)
         error[self.order] = self.error
-        return LeftOut(-self.total, self.within, None, error, np.exp(2 * self.total - self.second))
+        efficiency = np.exp(2 * self.total - self.second)
+        return LeftOut(-self.total - per_group, self.within - per_group, None, error * unit, efficiency)
 
 
-@singledispatch
-def groups_left_out(
-    posterior: RidgePosterior | BandPosterior | GroupedPosterior | MixedPosterior,
-    noise: GaussianNoise,
-    target: int,
-    codes: IntArray,
-) -> LeftOut:
-    """Predictions of each group of rows of one target from the other rows.
+def groups_left_out(ridges: Iterable[tuple[float, OneTarget]], codes: IntArray) -> LeftOut:
+    """Predictions of each group of rows from the other rows, by a mixture of ridges.
 
     Parameters
     ----------
-    posterior : RidgePosterior, BandPosterior, GroupedPosterior or MixedPosterior
-    noise : GaussianNoise
-    target : int
+    ridges : iterable of (float, OneTarget)
+        Their weights, which are positive and sum to 1.
     codes : (n,) int array
         The group of each row, numbers from 0 of which each occurs.
 
@@ -379,53 +366,24 @@ def groups_left_out(
     ------
     NoDensityError
         For a group that has none, by its position.
-    LargeGroupError
-        For a group of more than :data:`SPLIT_ROWS` rows where columns are sparse.
     """
-    raise TypeError(f"{type(posterior).__name__} predicts no groups from the others")
-
-
-@groups_left_out.register
-def _(posterior: RidgePosterior, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
-    """As a mixture of a single ridge."""
-    return _of_ridges([posterior], np.ones(1), noise, target, codes)
-
-
-@groups_left_out.register
-def _(posterior: BandPosterior, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
-    """As the mixture of the ridges given the shares of the bands."""
-    return _of_ridges(posterior.parts, posterior.weight[:, target], noise, target, codes)
-
-
-@groups_left_out.register
-def _(posterior: GroupedPosterior, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
-    """By the nodes of the target's group."""
-    return groups_left_out(posterior.of_target(target), noise, 0, codes)
-
-
-def _of_ridges(
-    parts: Sequence[RidgePosterior], weight: FloatArray, noise: GaussianNoise, target: int, codes: IntArray
-) -> LeftOut:
-    """The predictions by a mixture of ridges with weights (M,)."""
-    groups, only = Sorted.of(codes), slice(target, target + 1)
-    mixing = _Mixing(groups)
-    for m in np.flatnonzero(weight > 0).tolist():
-        part = parts[m].of_targets(only)
-        design, spectrum, mixture = part.design.holding_targets(), part.spectrum, part.mixture
-        own = noise_of(mixture, noise.of(parts[m].design).only(only))
-        _check(design, groups, own)
+    groups = Sorted.of(codes)
+    mixing = Mixing(groups)
+    for weight, ridge in ridges:
+        design, spectrum, mixture, own = ridge.design, ridge.spectrum, ridge.mixture, ridge.noise
+        check_groups(design, groups, own)
         keep = mixture.weight[:, 0] > 0
         log_t2, rss = mixture.log_t2[keep, 0], penalized_rss(spectrum, mixture.log_t2)[keep, 0]
         if own.variance is None and not (rss > 0).all():
             raise NoDensityError(None, NO_NOISE)
         if spectrum.left is None and spectrum.rank:
-            spectrum = orthonormal(design, spectrum)
-        f, log_w = complement(spectrum.s, log_t2), np.log(weight[m] * mixture.weight[keep, 0])
+            spectrum = ridge.orthonormal().spectrum
+        f, log_w = complement(spectrum.s, log_t2), np.log(weight * mixture.weight[keep, 0])
         of_rows = _ridge_rows(groups, design, spectrum)
         for nodes in even_parts(rss.size, max(1, ELEMENTS // design.n)):
             blocks = partial(_of_ridge, *of_rows, spectrum.rank == design.nu, f[nodes], spectrum.z[:, 0])
-            mixing.add(log_w[nodes], _said(groups, blocks, rss[nodes], own))
-    return _on_user_scale(mixing.found(), parts[0].design.of_targets(only), groups)
+            mixing.add(log_w[nodes], densities_of_groups(groups, blocks, rss[nodes], own))
+    return mixing.found(design)
 
 
 def _ridge_rows(groups: Sorted, design: Design, spectrum: Spectrum) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -451,69 +409,7 @@ def _of_ridge(
     return block_of_ridges(q[at], u[at], rest[at], f, z, saturated=saturated)
 
 
-@groups_left_out.register
-def _(posterior: MixedPosterior, noise: GaussianNoise, target: int, codes: IntArray) -> LeftOut:
-    """By the equations of each node."""
-    nodes, only, groups = posterior.nodes[target], slice(target, target + 1), Sorted.of(codes)
-    design, system = posterior.design.of_targets(only).holding_targets(), posterior.system
-    own = noise_with(posterior.df, noise.of(posterior.design).only(only))
-    _check(design, groups, own)
-    if isinstance(system, Eliminated) and groups.sizes.max() > SPLIT_ROWS:
-        raise LargeGroupError(int(groups.sizes.argmax()), int(groups.sizes.max()))
-    rows, root = _rows_in_order(posterior, design, groups)
-    q, y, mixing = design.block.q[groups.order], design.y[groups.order, 0], _Mixing(groups)
-    matters = np.flatnonzero(nodes.weight > 0)
-    for part in even_parts(matters.size, max(1, ELEMENTS // design.n)):
-        said = []
-        for k in matters[part].tolist():
-            solved = system.at(nodes.factors_at(k), target)
-            residual = y - root * system.centers(nodes.mean[[k]], rows)[0]
-            blocks = partial(_of_node, solved, groups, rows, root, q, residual)
-            said.append(_said(groups, blocks, nodes.rss[[k]], own))
-        mixing.add(np.log(nodes.weight[matters[part]]), _together(said))
-    return _on_user_scale(mixing.found(), design, groups)
-
-
-def _together(said: list[_Said]) -> _Said:
-    """What several components say."""
-    names = ("left_out", "within", "error")
-    return _Said(*(np.concatenate([getattr(each, name) for each in said]) for name in names))
-
-
-def _of_node(
-    solved: Solved | EliminatedSolved,
-    groups: Sorted,
-    rows: Any,
-    root: FloatArray,
-    q: FloatArray,
-    residual: FloatArray,
-    some: IntArray,
-    at: IntArray,
-) -> Block:
-    """The block of some equally large groups with the rows `at` (G, m) at a node."""
-    m = at.shape[1]
-    if isinstance(solved, EliminatedSolved):
-        hat = np.stack(list(solved.covariances(rows, [groups.slices[g] for g in some])))
-        hat *= root[at][:, :, None] * root[at][:, None, :]
-        return block_of(np.eye(m) - hat, residual[at])
-    half = solved.halves(rows[at.ravel()]).T.reshape(*at.shape, -1)
-    return block_of_columns(np.concatenate([q[at], half], axis=2), residual[at])
-
-
-def _rows_in_order(posterior: MixedPosterior, design: Design, groups: Sorted) -> tuple[Any, FloatArray]:
-    """What multiplies the coefficients in the order of the groups, and a factor of that for each row."""
-    if posterior.system.z_apart:
-        out = np.empty((design.n, design.p))
-        for rows, piece in design.row_pieces():
-            out[rows] = piece
-        return out[groups.order], np.ones(design.n)
-    columns = design.x.tocsr()[:, design.columns][groups.order]
-    rows_of_all = posterior.system.rows(design, columns, design.block.z[groups.order])
-    root = np.ones(design.n) if design.block.sqrt_w is None else design.block.sqrt_w[groups.order]
-    return rows_of_all, root
-
-
-def _check(design: Design, groups: Sorted, noise: Noise) -> None:
+def check_groups(design: Design, groups: Sorted, noise: Noise) -> None:
     """Refuse groups that the other rows say too little of."""
     free = noise.count + 2 * noise.at_mode - groups.sizes
     if noise.variance is None and not (free > 0).all():
@@ -522,14 +418,3 @@ def _check(design: Design, groups: Sorted, noise: Noise) -> None:
         own = design.block.q[groups.order[part]]
         if own.size and np.linalg.norm(own, 2) ** 2 >= 1.0 - FULL_LEVERAGE:
             raise NoDensityError(g, UNDETERMINED)
-
-
-def _on_user_scale(out: LeftOut, design: Design, groups: Sorted) -> LeftOut:
-    """Densities and errors of the weighted response in units of its norm as those of the response."""
-    root = np.ones(design.n) if design.block.sqrt_w is None else design.block.sqrt_w
-    unit = design.y_norm[0] / root
-    per_group = np.add.reduceat(np.log(unit)[groups.order], [each.start for each in groups.slices])
-    assert out.error is not None
-    return replace(
-        out, log_density=out.log_density - per_group, within=out.within - per_group, error=out.error * unit
-    )

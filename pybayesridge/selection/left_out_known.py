@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
-from pybayesridge.predictive.left_out import Densities, Noise, densities
+from pybayesridge.posterior.left_out import Densities, Noise, densities
 from pybayesridge.selection.collapsed import (
     AT_ONCE,
     SetSpectrum,

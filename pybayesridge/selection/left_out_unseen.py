@@ -21,9 +21,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
-from pybayesridge.predictive.all_sets import UNRESOLVED
-from pybayesridge.predictive.known_sets import NODES, CoordinateRows, KeptStates, KnownSets
-from pybayesridge.predictive.left_out import Densities, LeftOut
+from pybayesridge.posterior.left_out import Densities, LeftOut
+from pybayesridge.selection.left_out_known import NODES, CoordinateRows, KeptStates, KnownSets
+from pybayesridge.selection.left_out_summed import UNRESOLVED
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.recalled import MOST_UNITS
 from pybayesridge.selection.summits import summits

@@ -1,1 +1,0 @@
-"""Predictive checks: each row predicted from the others, and the weights of several models by these predictions."""
