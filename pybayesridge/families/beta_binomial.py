@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import logit
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.binomial.scores import area_under_curve, brier_score
 from pybayesridge.families.binomial import BinomialFamily
 from pybayesridge.families.family import Score, given_dispersion
+from pybayesridge.families.scores import area_under_curve, brier_score
 from pybayesridge.late import Late
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from scipy.special import logit, ndtri
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.binomial import link as of_link
 from pybayesridge.binomial.link import Link
-from pybayesridge.binomial.scores import area_under_curve, brier_score, log_score
 from pybayesridge.families.family import LatentFamily, Score
+from pybayesridge.families.scores import area_under_curve, brier_score, log_score
 from pybayesridge.late import Late
 from pybayesridge.text import listed, number
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, RandomLike
-from pybayesridge.binomial.scores import Calibration, calibration
 from pybayesridge.checks import positive_int
+from pybayesridge.families.scores import Calibration, calibration
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.estimates import SUMMARY, LinearEstimates, summary_of_draws
 from pybayesridge.results.labelled import of_family, per_row

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from pybayesridge.binomial.likelihood import from_counts
-from pybayesridge.binomial.scores import area_under_curve, brier_score, calibration
+from pybayesridge.families.scores import area_under_curve, brier_score, calibration
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
 from tests.binomial.problems import R2, columns, coordinates, fit, nodes, problem, responses, standardized

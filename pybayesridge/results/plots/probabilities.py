@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import betaincinv
 
 from pybayesridge._types import FloatArray
-from pybayesridge.binomial.scores import Calibration, area_under_curve, calibration, roc_curve
 from pybayesridge.checks import positive_int
+from pybayesridge.families.scores import Calibration, area_under_curve, calibration, roc_curve
 from pybayesridge.plots import probabilities as drawing
 from pybayesridge.plots.frame import label, titled
 
