@@ -29,8 +29,8 @@ from pybayesridge.binomial.augmentation import BinomialRows
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import LATENT_VARIANCE
 from pybayesridge.binomial.selection import binary_grid
+from pybayesridge.data.units import units_of
 from pybayesridge.selection.grid import Given, Grid
-from pybayesridge.selection.problem import units_of
 
 NAME = "binary_calibration"
 PACKAGES = ["pybayesridge", "numpy", "scipy"]

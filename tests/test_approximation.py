@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pybayesridge import ApproximationWarning, Moments, SpikeSlab, load
-from pybayesridge.selection.doubt import CONTRADICTED
+from pybayesridge.selection.result import CONTRADICTED
 
 GIVEN = {"prior_inclusion": 0.05, "slab_var": 1.0, "noise_var": 1.0}
 """With these there is no error of learning."""

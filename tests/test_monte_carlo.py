@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import chi2
 
 from pybayesridge import ConvergenceWarning, PrecisionWarning, SpikeSlab, load
+from pybayesridge.data.units import units_of
 from pybayesridge.selection import enumeration, estimates, states
 from pybayesridge.selection.estimates import HEAVY, Tallies, estimate
-from pybayesridge.selection.problem import units_of
 from tests.effort import number
 
 SEEDS = number(30, 6)

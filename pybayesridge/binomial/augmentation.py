@@ -19,8 +19,9 @@ from scipy.special import log_ndtr, ndtri_exp
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.polya_gamma import polya_gamma
+from pybayesridge.data.units import Units
 from pybayesridge.linalg import blas
-from pybayesridge.selection.problem import Problem, Units
+from pybayesridge.selection.problem import Problem
 
 GRAM_COLUMNS = 2500
 """Up to this many columns X'WX is formed whole; beyond, columns of it on demand."""

@@ -14,13 +14,13 @@ from pybayesridge.binomial.left_out import SampledSets, rows_left_out
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import LATENT_VARIANCE, Link
 from pybayesridge.binomial.logistic_normal import probability_moments
+from pybayesridge.data.units import units_of
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.linalg.blocks import dense
 from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.selection.hyperparameters import Interval
 from pybayesridge.selection.moments import covariance, draw, draw_chain
 from pybayesridge.selection.posterior import BLOCK, ExactPosterior
-from pybayesridge.selection.problem import units_of
 from pybayesridge.selection.states import States
 from pybayesridge.sites.normal_components import NormalComponents
 from pybayesridge.sites.sets import rows_of_design

@@ -13,6 +13,7 @@ from pybayesridge.binomial.augmentation import BinomialRows
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.selection import BinarySelection, fit_binary_selection
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
+from pybayesridge.data.units import units_of
 from pybayesridge.ep.learning.maximize import NAMES
 from pybayesridge.ep.methods import SelectionMethod, SelectionOptions, unsettled
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
@@ -20,7 +21,6 @@ from pybayesridge.registry import look_up
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.methods import AUTO, ExactSelection, imprecise
 from pybayesridge.selection.methods import METHODS as GAUSSIAN
-from pybayesridge.selection.problem import units_of
 from pybayesridge.sites.sets import METHODS as EP
 from pybayesridge.sites.sets import SetsTask
 

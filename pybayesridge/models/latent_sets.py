@@ -15,6 +15,7 @@ from pybayesridge.models.sets import prepared
 from pybayesridge.progress import line
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
+from pybayesridge.selection.doubt import doubts_of
 from pybayesridge.selection.options import options_of, stored, with_progress
 from pybayesridge.sites.separation import check_unpenalized
 from pybayesridge.sites.sets import SetsTask, rows_of_design
@@ -41,6 +42,7 @@ def fit(
         maxiter=chosen.maxiter,
         fit_options=stored(options),
         recipe=recipe,
+        doubts=doubts_of(posterior, model.groups_of(design)),
     )
 
 

@@ -17,7 +17,7 @@ from pybayesridge.linalg.blas import one_pool
 from pybayesridge.progress import line
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.spike_slab import SpikeSlabResults
-from pybayesridge.selection.doubt import check_selection
+from pybayesridge.selection.doubt import check_selection, doubts_of
 from pybayesridge.selection.options import options_of, stored, with_progress
 from pybayesridge.selection.posterior import posterior_of
 from pybayesridge.text import listed
@@ -56,6 +56,7 @@ def fit(model: SpikeSlab, entry: SelectionMethod, options: dict[str, Any], recip
         fit_options=stored(options),
         recipe=recipe,
         check=checked,
+        doubts=doubts_of(posterior, task.groups) if checked is None else (),
     )
 
 

@@ -16,9 +16,9 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
 from pybayesridge.ridge.spectrum import rotate
 from pybayesridge.sites.coordinates import Coordinates, from_design
-from pybayesridge.sites.fit import SitesFit
 from pybayesridge.sites.methods import SitesMethod, SitesOptions
 from pybayesridge.sites.prior import log_prior
+from pybayesridge.sites.result import SitesFit
 from pybayesridge.sites.separation import check_unpenalized
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from pybayesridge.binomial.likelihood import Binomial, from_counts
 from pybayesridge.binomial.link import LATENT_VARIANCE, Link
 from pybayesridge.binomial.logistic_normal import expected_derivatives
 from pybayesridge.ordinal import spacings
-from pybayesridge.sites.likelihood import LeaveOneOut, RowSites
+from pybayesridge.posterior.left_out import LeaveOneOut
+from pybayesridge.sites.likelihood import RowSites
 from pybayesridge.sites.tilted import Cavity, Tilted, merged
 
 if TYPE_CHECKING:

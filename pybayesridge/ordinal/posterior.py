@@ -12,7 +12,6 @@ from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.ordinal.likelihood import distribution, expected
 from pybayesridge.ordinal.space import WithoutCuts
 from pybayesridge.posterior.quantiles import Common
-from pybayesridge.sites.fit import SitesFit
 from pybayesridge.sites.posterior import (
     MIDDLE,
     NEGLIGIBLE,
@@ -21,6 +20,7 @@ from pybayesridge.sites.posterior import (
     SitesPosterior,
     make_posterior,
 )
+from pybayesridge.sites.result import SitesFit
 from pybayesridge.text import TABLE_ROWS
 
 INCREASING = 1e-9
@@ -235,13 +235,6 @@ class OrdinalFit(SitesFit):
             **self.moments_that_exist(),
         )
         return found
-
-    @property
-    def category_counts(self) -> FloatArray:
-        """Number of rows in each category, copies included, (K,)."""
-        likelihood: Any = self.likelihood
-        counts: FloatArray = likelihood.counts
-        return counts
 
     def posterior_nodes(self) -> tuple[WithoutCuts, ...]:
         """The nodes with the distances of cut points integrated out."""

@@ -158,6 +158,24 @@ class CoefficientLaws(Protocol):
         """Posterior covariance of all coefficients of one target, (k + p, k + p)."""
 
 
+class ShapeLaw(Protocol):
+    """The posterior of parameters of the likelihood that are integrated out, one or more, besides coefficients."""
+
+    @property
+    def u(self) -> FloatArray:
+        """Logs of the first one, the family's own, at nodes, (S,)."""
+
+    @property
+    def weight(self) -> FloatArray:
+        """Weights of the nodes, (S,)."""
+
+    def names(self, own: str) -> tuple[str, ...]:
+        """Their names, of which `own` is that of the family's own."""
+
+    def summary(self, probabilities: FloatArray) -> FloatArray:
+        """Posterior means, and quantiles (m,), of each; (number of them, 1 + m)."""
+
+
 class RowLaw(Protocol):
     """The joint posterior of linear functions, looked at one by one."""
 

@@ -102,6 +102,29 @@ class LeftOut:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut:
+    """Every row predicted from the others by an approximation of its cavity: one copy of the row is left out.
+
+    Attributes
+    ----------
+    log_score : (n,) array
+        Log probability or density of one copy of the row, without its constant factor; -inf for a row without which
+        an unpenalised coefficient is not determined.
+    mean : (n,) array
+        Mean of a response, of yes/no responses the probability of success; of a likelihood without posterior means
+        the median of the mean.
+    """
+
+    log_score: FloatArray
+    mean: FloatArray
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions, in which the mean was a probability."""
+        return {"mean": state["probability"], **state} if "probability" in state else state
+
+
 def pooled(found: Sequence[LeftOut]) -> LeftOut:
     """Predictions by the equal-weight mixture of several posteriors; of a single one its own."""
     if len(found) == 1:

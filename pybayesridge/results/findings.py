@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.ridge_estimates import RidgeEstimates
     from pybayesridge.results.selection_estimates import SelectionEstimates
     from pybayesridge.results.variance_components import VarianceComponents
-    from pybayesridge.selection.doubt import Check
+    from pybayesridge.selection.result import Check
 
 FEW_DIGITS = 1e-8
 """Relative error of a fit from which on it has lost too many digits."""

@@ -23,7 +23,7 @@ from pybayesridge.results.plots import bands as band_plots
 from pybayesridge.results.prediction import GeneralizedPrediction
 from pybayesridge.results.variance_components import VarianceComponents
 from pybayesridge.sites.band_fit import BandSitesFit
-from pybayesridge.sites.fit import SitesFit
+from pybayesridge.sites.result import SitesFit
 
 
 class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):

@@ -11,14 +11,12 @@ import pandas as pd
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.families.scores import Calibration, calibration
+from pybayesridge.posterior.laws import ShapeLaw
+from pybayesridge.posterior.left_out import LeaveOneOut
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.estimates import SUMMARY, LinearEstimates, summary_of_draws
 from pybayesridge.results.labelled import of_family, per_row
-from pybayesridge.sites.fit import SitesFit
-from pybayesridge.sites.likelihood import LeaveOneOut
-from pybayesridge.sites.penalty import SitesPenalty
-from pybayesridge.sites.posterior import SitesPosterior
-from pybayesridge.sites.shape import FormGrid, ShapeGrid
+from pybayesridge.sites.result import SitesFit, SitesPenalty
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -38,7 +36,6 @@ class GeneralizedEstimates(LinearEstimates):
     """
 
     model: RidgeModel
-    posterior: SitesPosterior
     sites_fit: SitesFit
     solver: str
     parameterization: str
@@ -55,7 +52,7 @@ class GeneralizedEstimates(LinearEstimates):
         return ("lambda", "tau2", "df_model", *own)
 
     @property
-    def shape_grid(self) -> ShapeGrid | FormGrid | None:
+    def shape_grid(self) -> ShapeLaw | None:
         """The posterior of the log of the family's further parameter, where it was integrated out. Internal."""
         return self.sites_fit.shape
 

@@ -20,8 +20,7 @@ from pybayesridge.results.generalized_estimates import GeneralizedEstimates
 from pybayesridge.results.labelled import per_row
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.response_scale import ResponseScaleResults
-from pybayesridge.sites.fit import SitesFit
-from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.result import SitesFit
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -135,24 +134,12 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         Of a row with `trials` the response is the number of successes. A further parameter of the family has its
         posterior mean on the log scale.
         """
-        rows, mean = self._rows_and_means()
-        out: FloatArray = (rows.observed - rows.expected(mean)) / np.sqrt(rows.variances(mean))
-        return out
+        return self.sites_fit.given_shape(self.model.likelihood()).pearson(self.arrays.fittedvalues)
 
     @per_row
     def resid_deviance(self) -> FloatArray:
         """Deviance residuals, (n,): signed roots of what the rows add to the deviance of the fitted values."""
-        rows, mean = self._rows_and_means()
-        out: FloatArray = np.sign(rows.observed - rows.expected(mean)) * np.sqrt(
-            np.maximum(rows.deviances(mean), 0.0)
-        )
-        return out
-
-    def _rows_and_means(self) -> tuple[Likelihood, FloatArray]:
-        """The likelihood of the rows and the fitted values."""
-        found = self.sites_fit.likelihood
-        rows = self.model.likelihood().of_form(found.form).of_shape(found.log_shape)
-        return rows, self.arrays.fittedvalues
+        return self.sites_fit.given_shape(self.model.likelihood()).signed_deviances(self.arrays.fittedvalues)
 
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:
@@ -217,17 +204,13 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         for score in self.model.distribution.scores:
             getattr(self, f"loo_{score.name}")
 
-    def _posterior_nodes(self) -> tuple[Any, ...]:
-        """The nodes of the posterior of the coefficients."""
-        return self.sites_fit.nodes
-
     def _release_rows(self, row_space: bool) -> None:
         if not row_space:
             raise ValueError(
                 f"row_space=False is not available with family={self.model.family!r}: its posterior needs that space"
             )
         self.sites_fit = self.sites_fit.without_rows()
-        self.posterior = self.posterior.without_rows(self._posterior_nodes())
+        self.posterior = self.posterior.without_rows(self.sites_fit.posterior_nodes())
         of_residuals = ("resid_response", "resid_pearson", "resid_deviance")
         for name in ("_left_out", "loo_means", "loo_probabilities", *of_residuals):
             self.__dict__.pop(name, None)

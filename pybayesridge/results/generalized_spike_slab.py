@@ -11,6 +11,7 @@ import pandas as pd
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
+from pybayesridge.posterior.laws import ShapeLaw
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
@@ -19,7 +20,7 @@ from pybayesridge.results.facts import Written
 from pybayesridge.results.labelled import Lacking, of_family, per_row
 from pybayesridge.results.response_scale import ResponseScaleResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
-from pybayesridge.sites.shape import ShapeGrid
+from pybayesridge.selection.result import Doubt
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import SelectionModel
@@ -75,9 +76,17 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
         maxiter: int,
         fit_options: Mapping[str, Any],
         recipe: Recipe,
+        doubts: tuple[Doubt, ...] = (),
     ) -> None:
         super().__init__(
-            model, posterior, method=method, tol=tol, maxiter=maxiter, fit_options=fit_options, recipe=recipe
+            model,
+            posterior,
+            method=method,
+            tol=tol,
+            maxiter=maxiter,
+            fit_options=fit_options,
+            recipe=recipe,
+            doubts=doubts,
         )
         self._take_family()
         if self.shape_grid is not None:
@@ -91,7 +100,7 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
         return {"size" if name == "n_trials" else name: value for name, value in state.items()}
 
     @property
-    def shape_grid(self) -> ShapeGrid | None:
+    def shape_grid(self) -> ShapeLaw | None:
         """The posterior of the log of the family's further parameter, where it was integrated out. Internal."""
         return None if self.posterior.exact is not None else self.posterior.shape
 

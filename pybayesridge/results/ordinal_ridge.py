@@ -12,7 +12,6 @@ import pandas as pd
 from pybayesridge._types import ArrayLike, FloatArray, RandomLike, RowsLike
 from pybayesridge.checks import check_which, positive_int
 from pybayesridge.findings import Finding
-from pybayesridge.ordinal.posterior import OrdinalFit, OrdinalPosterior
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import ChainDraws
@@ -51,13 +50,9 @@ class OrdinalRidgeResults(GeneralizedRidgeResults):
     ----------
     categories : tuple of str
         In their order.
-    sites_fit : OrdinalFit
-        Answer of the method in the numerics' own units; internal.
     """
 
     model_name: ClassVar[str] = "BayesRidge"
-    sites_fit: OrdinalFit
-    posterior: OrdinalPosterior
 
     resid = Lacking(NO_NUMBERS)
     resid_response = Lacking(NO_NUMBERS)
@@ -80,7 +75,8 @@ class OrdinalRidgeResults(GeneralizedRidgeResults):
     @property
     def category_counts(self) -> pd.Series:
         """Number of rows in each category, copies included."""
-        return pd.Series(self.sites_fit.category_counts, index=pd.Index(self.categories, name="category"))
+        rows: Any = self.sites_fit.likelihood
+        return pd.Series(rows.counts, index=pd.Index(self.categories, name="category"))
 
     @property
     def constants(self) -> int:
@@ -249,9 +245,6 @@ class OrdinalRidgeResults(GeneralizedRidgeResults):
 
     def _settle(self) -> None:
         _ = self.precision_loss, self.log_marginal, self.loo_log_score
-
-    def _posterior_nodes(self) -> tuple[Any, ...]:
-        return self.sites_fit.posterior_nodes()
 
     def _release_rows(self, row_space: bool) -> None:
         super()._release_rows(row_space)

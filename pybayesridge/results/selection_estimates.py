@@ -11,19 +11,18 @@ import pandas as pd
 
 from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.checks import positive, positive_int
+from pybayesridge.data.units import Units, units_of
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results import monte_carlo
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.estimates import SUMMARY, LinearEstimates, summary_of_draws
 from pybayesridge.results.labelled import per_coefficient
-from pybayesridge.selection.doubt import Check, Doubt
-from pybayesridge.selection.problem import Units, units_of
-from pybayesridge.selection.result import CredibleSet, Exact
+from pybayesridge.selection.result import Check, CredibleSet, Doubt, Exact
 from pybayesridge.text import did_you_mean
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import SelectionModel
-    from pybayesridge.sites.shape import ShapeGrid
+    from pybayesridge.posterior.laws import ShapeLaw
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
@@ -58,7 +57,7 @@ class SelectionEstimates(LinearEstimates):
         return units_of(design.p, self.model.groups_of(design))
 
     @property
-    def shape_grid(self) -> ShapeGrid | None:
+    def shape_grid(self) -> ShapeLaw | None:
         """The posterior of the log of the family's further parameter, where it was integrated out. Internal."""
         return None
 

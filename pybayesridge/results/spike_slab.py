@@ -22,7 +22,7 @@ from pybayesridge.results.base import LinearResults
 from pybayesridge.results.facts import SHOWN, ShownCoefficients, Written
 from pybayesridge.results.plots import spike_slab as spike_slab_plots
 from pybayesridge.results.selection_estimates import SelectionEstimates
-from pybayesridge.selection.doubt import Check, Doubt, doubts
+from pybayesridge.selection.result import Check, Doubt
 from pybayesridge.text import count, rounded
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
     recipe : Recipe
     check : Check, optional
         Of expectation propagation, by the exact posterior.
+    doubts : tuple of Doubt
+        Pairs of columns or groups for which expectation propagation is in doubt.
 
     Attributes
     ----------
@@ -102,8 +104,9 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
         fit_options: Mapping[str, Any],
         recipe: Recipe,
         check: Check | None = None,
+        doubts: tuple[Doubt, ...] = (),
     ) -> None:
-        self.check = check
+        self.check, self.doubts = check, doubts
         design, selection = posterior.design, posterior.selection
         unit = design.y_norm[0]
         super().__init__(
@@ -124,7 +127,6 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
         self._take_hyperparameters()
         trace = np.zeros(0) if posterior.exact is not None else selection.best.energy_trace
         self.energy_trace = trace + design.nu * float(np.log(unit))
-        self.doubts = self._doubts()
 
     @staticmethod
     def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
@@ -139,15 +141,6 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
         self.slab_var = float(weights @ [h.slab_var for h in selection.hypers]) * (unit / design.common_scale) ** 2
         self.sigma2 = self.noise_var
         self.log_evidence = selection.log_evidence - design.nu * float(np.log(unit))
-
-    def _doubts(self) -> tuple[Doubt, ...]:
-        """Pairs of columns or groups for which expectation propagation is in doubt."""
-        posterior = self.posterior
-        if posterior.exact is not None or self.check is not None:
-            return ()
-        selection, units = posterior.selection, self.units
-        prob = selection.inclusion_prob[units.order[units.start[:-1]]]
-        return doubts(selection.rotation.unrotated(posterior.data), units, selection.best_hyper, prob)
 
     def _settle(self) -> None:
         super()._settle()

@@ -9,23 +9,25 @@ itself is seen by enumeration or a short run of the sampler at the same hyperpar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logit, softmax
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.data.units import Units, units_of
 from pybayesridge.ep.methods import Task
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.ep.selection import Selection
 from pybayesridge.linalg import blas
 from pybayesridge.selection.estimates import Estimate
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given
-from pybayesridge.selection.methods import problem_of_data
-from pybayesridge.selection.problem import Units
+from pybayesridge.selection.methods import ExactSelection, problem_of_data
+from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.selection.result import Check, Doubt
 
 CORRELATED = 0.7
 """Absolute correlation of two units from which EP can be in doubt."""
@@ -39,8 +41,8 @@ DEPENDENT, OPEN = 0.3, 0.1
 LIKELY = 0.05
 """Probability of a unit from which others that could take its place are looked for."""
 
-DOUBTFUL, CONTRADICTED = 0.05, 0.2
-"""Error of an inclusion probability given the other units from which it is a doubt, and from which EP is wrong."""
+DOUBTFUL = 0.05
+"""Error of an inclusion probability given the other units from which it is a doubt."""
 
 MOST_UNITS, MOST_PARTNERS, MOST_INSIDE = 100, 20, 100
 """Units that are looked at, others that could take the place of one, units in the set around them: at most."""
@@ -56,53 +58,6 @@ MCSE = 0.02
 
 STEPS = 4_000_000
 """Most steps of all chains."""
-
-
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """Two units whose inclusion probabilities by EP are in doubt.
-
-    Attributes
-    ----------
-    unit, partner : int
-        In ascending order.
-    correlation : float
-        Largest absolute correlation of a column of the one with a column of the other.
-    error : float
-        The larger difference of their two probabilities from those given that the other units are in or out as EP's
-        median probability model has them; 0 where EP leaves others open that are correlated with the pair, so that
-        this says little.
-    """
-
-    unit: int
-    partner: int
-    correlation: float
-    error: float = 0.0
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether EP contradicts the data."""
-        return self.error > CONTRADICTED
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Inclusion probabilities at the same hyperparameters, each (p,).
-
-    Attributes
-    ----------
-    by_ep, exact, se : (p,) arrays
-        Those of expectation propagation, the exact ones, and the Monte Carlo standard errors of these.
-    """
-
-    by_ep: FloatArray
-    exact: FloatArray
-    se: FloatArray
-
-    @property
-    def difference(self) -> FloatArray:
-        """EP's less the exact ones."""
-        return self.by_ep - self.exact
 
 
 def check_selection(
@@ -126,6 +81,15 @@ def check_selection(
         starts=[np.unique(problem.units.of_column[by_ep > 0.5])],
     )
     return Check(by_ep, exact.inclusion_prob, exact.inclusion_se)
+
+
+def doubts_of(posterior: SelectionPosterior | ExactPosterior, groups: IntArray | None) -> tuple[Doubt, ...]:
+    """Pairs of columns or groups for which expectation propagation is in doubt; of an exact posterior none."""
+    if isinstance(posterior.selection, ExactSelection):
+        return ()
+    selection, units = posterior.selection, units_of(posterior.design.p, groups)
+    prob = selection.inclusion_prob[units.order[units.start[:-1]]]
+    return doubts(selection.rotation.unrotated(posterior.data), units, selection.best_hyper, prob)
 
 
 def doubts(data: Data, units: Units, hyper: Hyperparameters, prob: FloatArray) -> tuple[Doubt, ...]:

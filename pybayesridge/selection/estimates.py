@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.data.units import Units
 from pybayesridge.selection.light import Sums
-from pybayesridge.selection.problem import Units
 from pybayesridge.selection.unseen import Unseen
 
 KEPT = 3

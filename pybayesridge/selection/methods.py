@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.data.units import units_of
 from pybayesridge.ep.learning.maximize import NAMES
 from pybayesridge.ep.methods import EP_METHODS, SelectionMethod, SelectionOptions, Task, fit_by_ep
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
@@ -19,7 +20,7 @@ from pybayesridge.registry import look_up
 from pybayesridge.selection.estimates import FEWEST_DRAWS
 from pybayesridge.selection.fit import MAXITER, fit_exact
 from pybayesridge.selection.grid import Given
-from pybayesridge.selection.problem import Problem, held, units_of
+from pybayesridge.selection.problem import Problem, held
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.sampler import AGREEMENT, allowed_mean_error
 from pybayesridge.text import number

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
+from pybayesridge.data.units import units_of
 from pybayesridge.design.design import Design
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
@@ -27,7 +28,7 @@ from pybayesridge.selection.left_out import rows_left_out
 from pybayesridge.selection.marginals import ExactMarginals
 from pybayesridge.selection.methods import ExactSelection, problem_of_data
 from pybayesridge.selection.moments import covariance, draw, draw_chain, quantiles
-from pybayesridge.selection.problem import Problem, units_of
+from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import CredibleSet, Exact
 from pybayesridge.selection.states import States
 

@@ -1,4 +1,7 @@
-"""The exact answer, by enumeration or Monte Carlo, and the Monte Carlo errors of averages over its states."""
+"""The exact answer, and where expectation propagation is in doubt: what results ask.
+
+The answer is by enumeration or Monte Carlo, with the Monte Carlo errors of averages over its states.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ from pybayesridge.selection.states import States
 
 WHOLE = 1e-6
 """Weights that are this close to multiples of the smallest are counts of draws."""
+
+CONTRADICTED = 0.2
+"""Error of an inclusion probability given the other units from which expectation propagation is wrong."""
 
 FEWEST = 10
 """Fewer states than this are never a choice of many."""
@@ -80,6 +86,53 @@ class CredibleSet:
     probability: float
     purity: float
     expected: float
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Two units whose inclusion probabilities by EP are in doubt.
+
+    Attributes
+    ----------
+    unit, partner : int
+        In ascending order.
+    correlation : float
+        Largest absolute correlation of a column of the one with a column of the other.
+    error : float
+        The larger difference of their two probabilities from those given that the other units are in or out as EP's
+        median probability model has them; 0 where EP leaves others open that are correlated with the pair, so that
+        this says little.
+    """
+
+    unit: int
+    partner: int
+    correlation: float
+    error: float = 0.0
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether EP contradicts the data."""
+        return self.error > CONTRADICTED
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Inclusion probabilities of expectation propagation and exact ones, at the same hyperparameters.
+
+    Attributes
+    ----------
+    by_ep, exact, se : (p,) arrays
+        Those of expectation propagation, the exact ones, and the Monte Carlo standard errors of these.
+    """
+
+    by_ep: FloatArray
+    exact: FloatArray
+    se: FloatArray
+
+    @property
+    def difference(self) -> FloatArray:
+        """EP's less the exact ones."""
+        return self.by_ep - self.exact
 
 
 @dataclass(frozen=True, slots=True)

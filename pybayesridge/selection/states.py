@@ -9,9 +9,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.data.units import Units
 from pybayesridge.selection.collapsed import SetSpectrum, inverse_root, left_over, log_joints_by_size, spectra
 from pybayesridge.selection.grid import Grid, quantiles_of_t
-from pybayesridge.selection.problem import Problem, Units
+from pybayesridge.selection.problem import Problem
 
 MAX_STATES = 4000
 """States that are kept."""

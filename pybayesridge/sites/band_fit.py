@@ -19,7 +19,8 @@ from pybayesridge.sites.arrow_bands import ArrowSpace
 from pybayesridge.sites.arrow_posterior import make_arrow_posterior
 from pybayesridge.sites.band_posterior import BandSitesPosterior, make_band_posterior
 from pybayesridge.sites.bands import BandSpace
-from pybayesridge.sites.fit import EXISTS, NEGLIGIBLE, SitesFit
+from pybayesridge.sites.posterior import NEGLIGIBLE
+from pybayesridge.sites.result import EXISTS, SitesFit
 
 MANY = 16
 """Parts of the posterior of the variances above which each has fewer points between those of its lattice."""

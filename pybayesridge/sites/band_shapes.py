@@ -16,8 +16,9 @@ from pybayesridge.sites.band_fit import BandSitesFit
 from pybayesridge.sites.band_integral import summed
 from pybayesridge.sites.band_place import ACCEPTED, MOST, Place, SampledPlace, asked, height_of, placed
 from pybayesridge.sites.bands import BandSpace
-from pybayesridge.sites.fit import MOST_LOST, MOST_UNSURE, NEGLIGIBLE, over_forms
+from pybayesridge.sites.fit import MOST_LOST, MOST_UNSURE, over_forms
 from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.sites.seen import Seen
 from pybayesridge.sites.shape import ACCURACY, ShapeGrid, integrate_shape, top_of
 

@@ -1,11 +1,11 @@
-"""t2 and what follows from it: one `SitesFit` for every method."""
+"""t2 found or integrated out, by the methods of the table: the way in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -13,19 +13,18 @@ from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray
 from pybayesridge.linalg.blas import one_pool
-from pybayesridge.posterior.left_out import LeftOut
-from pybayesridge.posterior.quantiles import Common
 from pybayesridge.ridge.prior import BetaPrime
-from pybayesridge.sites.approximation import Approximation, Node
+from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.coordinates import Coordinates, Space
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.integrate import PenaltyQuadrature, Plan, find_ends, integrate, planned
-from pybayesridge.sites.leave_one_out import leave_one_out, rows_left_out, total_log_score
-from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
+from pybayesridge.sites.leave_one_out import total_log_score
+from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.nodes import Nodes
-from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
+from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.sites.prior import FlatIn, log_prior
+from pybayesridge.sites.result import SitesFit
 from pybayesridge.sites.shape import FormGrid, ShapeGrid, integrate_shape, top_of
 
 Solver = Literal["ep", "laplace"]
@@ -81,127 +80,6 @@ MOST_UNSURE = 5e-3
 """So much of the posterior may be where the integral over the penalty has not been found, in a fit that has
 converged: it moves means by little more than such a part of a standard deviation. Where sigma is far below its most
 probable values the likelihood of Student-t noise has several tops, between which Laplace's evidence jumps."""
-
-EXISTS = 1e-3
-"""A moment exists where the density of t2 falls faster than the moment grows by more than this."""
-
-
-@dataclass(frozen=True, slots=True)
-class SitesFit:
-    """The outcome of one method.
-
-    Attributes
-    ----------
-    space : Coordinates
-    likelihood : Likelihood
-    nodes : tuple of K approximations
-        One where t2 was chosen or given.
-    weight : (K,) array
-        Posterior weights of the nodes.
-    log_t2 : float
-        In the units of the coordinates: the posterior mean where t2 was integrated out, else the value chosen or
-        given; -inf for a null model.
-    log_evidence : float
-        Log of the integral of likelihood times prior, over t2 too where that was integrated out. Constant
-        factors of the likelihood are left out, and flat coefficients have Lebesgue measure where each orthonormalised
-        unpenalised column has mean square 1.
-    error : float
-        Estimated error of the integral over t2; 0 for one node.
-    fall : float
-        The posterior density of log t2 falls as ``exp(-fall log_t2)``; inf for one node.
-    separated : bool
-        The columns separate the responses, completely or in part, and the posterior of t2 has a slow tail.
-    null : bool
-        Method "em": the density of t2 has no interior mode; every penalised coefficient is 0.
-    at_edge : bool
-        Method "loocv": the best score is at an end of the grid.
-    grid, grid_scores : (L,) arrays or None
-        Method "loocv": log t2 and the leave-one-out log score.
-    converged : bool
-    n_iter : int
-        Sweeps or Newton steps in all.
-    shape : ShapeGrid, FormGrid or None
-        Of the likelihood's further parameter, where that was integrated out; the likelihood then has its posterior
-        mean on the log scale. Of several forms the likelihood has the most probable.
-    """
-
-    space: Coordinates
-    likelihood: Likelihood
-    nodes: tuple[Node, ...]
-    weight: FloatArray
-    log_t2: float
-    log_evidence: float
-    error: float
-    fall: float
-    separated: bool
-    null: bool
-    at_edge: bool
-    grid: FloatArray | None
-    grid_scores: FloatArray | None
-    converged: bool
-    n_iter: int
-    shape: ShapeGrid | FormGrid | None = None
-
-    def fitted(self) -> FloatArray:
-        """Posterior mean, or median where there is none, of the mean of each row's response, (n,); needs the rows."""
-        if not self.likelihood.has_mean:
-            return self._fitted_medians()
-        out, total = np.zeros(self.likelihood.n), 0.0
-        # All nodes where that costs nothing, as for the coefficients.
-        least = 0.0 if self.likelihood.link == "identity" else NEGLIGIBLE
-        for node, weight in zip(self.nodes, self.weight.tolist(), strict=True):
-            if weight > least:
-                assert isinstance(node, Approximation)
-                out += weight * self.likelihood.mean_over(node.mean, node.variance)
-                total += weight
-        return out / total
-
-    def _fitted_medians(self) -> FloatArray:
-        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
-        nodes = [node for node in (self.nodes[i] for i in keep) if isinstance(node, Approximation)]
-        center, scale = np.stack([n.mean for n in nodes]), np.sqrt(np.stack([n.variance for n in nodes]))
-        law = Common(center, scale, self.weight[keep] / self.weight[keep].sum(), np.inf)
-        return self.likelihood.of_rows(self.likelihood.mean(law.quantiles(MIDDLE)[:, 0]))
-
-    @staticmethod
-    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
-        """The attributes in files of earlier versions, which named the method here too."""
-        return {name: value for name, value in state.items() if name != "method"}
-
-    def left_out(self) -> LeaveOneOut:
-        """Predictions of the rows from each other; needs the rows."""
-        return leave_one_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
-
-    def rows_left_out(self) -> LeftOut:
-        """Log probabilities of the rows given the others; needs the rows."""
-        return rows_left_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
-
-    def loo_log_score(self, predictions: LeaveOneOut) -> float:
-        """Sum of the log scores of these over all copies of the rows."""
-        return total_log_score(self.likelihood, predictions)
-
-    def without_rows(self) -> SitesFit:
-        """The same with every array over rows emptied."""
-        nodes = tuple(
-            n.without_rows(self.space, w > NEGLIGIBLE) for n, w in zip(self.nodes, self.weight, strict=True)
-        )
-        none = self.likelihood.without_rows()
-        return replace(self, space=self.space.without_rows(), likelihood=none, nodes=nodes)
-
-    def posterior(self) -> SitesPosterior:
-        """The joint posterior of the coefficients."""
-        found: SitesPosterior = make_posterior(
-            self.space, self.likelihood, self.nodes, self.weight, **self.moments_that_exist()
-        )
-        return found
-
-    def moments_that_exist(self) -> dict[str, Any]:
-        """Whether coefficients have means and variances, and t2 a mean."""
-        return {
-            "has_mean": not self.separated or self.fall > 0.5 + EXISTS,
-            "has_variance": not self.separated or self.fall > 1 + EXISTS,
-            "t2_has_mean": self.fall > 1 + EXISTS,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray
-from pybayesridge.posterior.left_out import UNDETERMINED, LeftOut, NoDensityError
+from pybayesridge.posterior.left_out import UNDETERMINED, LeaveOneOut, LeftOut, NoDensityError
 from pybayesridge.sites.approximation import Approximation
-from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
+from pybayesridge.sites.likelihood import Likelihood
 
 NEGLIGIBLE = 1e-9
 """Nodes of smaller weight are left out."""

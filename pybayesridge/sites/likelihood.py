@@ -7,40 +7,17 @@ factors that depend on neither the coefficients nor the prior may be left out an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.posterior.left_out import LeaveOneOut
 from pybayesridge.sites.shape import ShapePrior
 from pybayesridge.sites.tilted import Cavity, Tilted, by_equal_steps, normal_cavity
 
 if TYPE_CHECKING:
     from pybayesridge.sites.approximation import Approximation, Node
-
-
-@dataclass(frozen=True, slots=True)
-class LeaveOneOut:
-    """Predictions of every row from the others.
-
-    Attributes
-    ----------
-    log_score : (n,) array
-        Log probability or density of one copy of the row, without its constant factor; -inf for a row without which
-        an unpenalised coefficient is not determined.
-    mean : (n,) array
-        Mean of a response, of yes/no responses the probability of success; of a likelihood without posterior means
-        the median of the mean.
-    """
-
-    log_score: FloatArray
-    mean: FloatArray
-
-    @staticmethod
-    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
-        """The attributes in files of earlier versions, in which the mean was a probability."""
-        return {"mean": state["probability"], **state} if "probability" in state else state
 
 
 class RowSites(ABC):
@@ -280,6 +257,17 @@ class Likelihood(RowSites):
     @abstractmethod
     def variances(self, mean: FloatArray) -> FloatArray:
         """Variances of :attr:`observed`, of one copy of each row, for such means, (n,)."""
+
+    def pearson(self, mean: FloatArray) -> FloatArray:
+        """Responses less means in standard deviations, (n,), for means of the rows' responses."""
+        out: FloatArray = (self.observed - self.expected(mean)) / np.sqrt(self.variances(mean))
+        return out
+
+    def signed_deviances(self, mean: FloatArray) -> FloatArray:
+        """Roots of the deviances with the signs of responses less means, (n,), likewise."""
+        sign = np.sign(self.observed - self.expected(mean))
+        out: FloatArray = sign * np.sqrt(np.maximum(self.deviances(mean), 0.0))
+        return out
 
     def expected(self, mean: FloatArray) -> FloatArray:
         """Means of :attr:`observed` for such means, (n,)."""

@@ -9,7 +9,6 @@ from pybayesridge.sites.coordinates import Coordinates
 from pybayesridge.sites.fit import (
     APPROXIMATION,
     Find,
-    SitesFit,
     SitesOptions,
     Solver,
     as_given,
@@ -20,6 +19,7 @@ from pybayesridge.sites.fit import (
 )
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import FlatIn
+from pybayesridge.sites.result import SitesFit
 
 NOT_HERE = {
     "exact": "method='exact' is for family='gaussian': the posterior of other models has no closed form; use "

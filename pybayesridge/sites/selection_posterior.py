@@ -15,14 +15,13 @@ from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.linalg import blas
 from pybayesridge.posterior.laws import AROUND_MEDIAN, Ask
-from pybayesridge.posterior.left_out import LeftOut
+from pybayesridge.posterior.left_out import LeaveOneOut, LeftOut
 from pybayesridge.posterior.responses import Part, ResponseLaw, levels
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.leave_one_out import leave_one_out, rows_left_out
-from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
+from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.normal_components import NormalComponents
-from pybayesridge.sites.penalty import shape_arrays
-from pybayesridge.sites.shape import ShapeGrid
+from pybayesridge.sites.shape import ShapeGrid, shape_arrays
 from pybayesridge.sites.spike_slab import RowSitesResult
 from pybayesridge.sites.working import Working, lower_solve, upper_solve
 

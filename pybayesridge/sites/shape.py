@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.integrate import trapezoid
@@ -500,3 +501,16 @@ def _error_of_rule(
     # Between two nodes it is seen twice: without either of them.
     missed = 0.5 * sum(float(trapezoid(np.abs(whole - each), dx=step)) for each in without) / HALF
     return (abs(inside + tails - integral) + missed) / integral
+
+
+def shape_arrays(grid: ShapeGrid | FormGrid, log_shape: FloatArray) -> dict[str, Any]:
+    """The log of a further parameter at each component of a posterior (K,), and its distribution function."""
+    found = grid.posterior()
+    return {
+        "log_shape": log_shape,
+        "shape_from": found.points[:1],
+        "shape_to": found.points[-1:],
+        "shape_cumulative": found.cumulative,
+        "shape_rise": float(found.rise),
+        "shape_fall": float(found.fall),
+    }

@@ -24,8 +24,9 @@ import numpy as np
 from scipy.special import gammaln, logsumexp, ndtr, stdtr
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.posterior.left_out import LeaveOneOut
 from pybayesridge.sites.approximation import Approximation
-from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
+from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.shape import FlatPrior, ShapePrior
 from pybayesridge.sites.tilted import CHUNK, DROP, NORMAL_STEP, SIZES, Cavity, Tilted, empty, sum_up
 

@@ -10,10 +10,11 @@ from pybayesridge.design.build import build_design
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.ridge.spectrum import rotate
 from pybayesridge.sites.coordinates import Coordinates, from_design
-from pybayesridge.sites.fit import SitesFit, SitesOptions
+from pybayesridge.sites.fit import SitesOptions
 from pybayesridge.sites.methods import METHODS
 from pybayesridge.sites.nodes import Nodes
 from pybayesridge.sites.prior import log_prior
+from pybayesridge.sites.result import SitesFit
 
 R2 = BetaPrime(scale=None)
 

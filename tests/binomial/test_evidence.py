@@ -8,8 +8,8 @@ from pybayesridge.binomial.augmentation import BinomialRows
 from pybayesridge.binomial.evidence import log_evidence
 from pybayesridge.binomial.likelihood import from_counts
 from pybayesridge.binomial.selection import binary_grid
+from pybayesridge.data.units import units_of
 from pybayesridge.selection.grid import Given
-from pybayesridge.selection.problem import units_of
 from tests.binomial.importance import Data, mode, reference
 
 SEEDS, DRAWS = 8, 200

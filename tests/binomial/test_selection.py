@@ -13,10 +13,10 @@ from pybayesridge.binomial.likelihood import from_counts
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.selection import fit_binary_selection
 from pybayesridge.binomial.walk import BinaryWalk
+from pybayesridge.data.units import units_of
 from pybayesridge.selection import light, methods, sampler
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.light import Sums, Walkers, Weighted
-from pybayesridge.selection.problem import units_of
 from pybayesridge.selection.sampler import allowed_mean_error
 from pybayesridge.selection.starts import Start
 from tests.binomial.problems import with_responses

@@ -8,12 +8,13 @@ from scipy.integrate import quad
 from scipy.special import comb, expit, log_expit, logit, logsumexp
 from scipy.stats import binom
 
+from pybayesridge.data.units import units_of
 from pybayesridge.ep.learning.objective import build_objective
 from pybayesridge.ep.model.hyper_prior import hyper_prior, median_size
 from pybayesridge.ep.model.hyperparameters import Given as EPGiven
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.selection.grid import Given, composite, grid_of, quantiles_of_t
-from pybayesridge.selection.problem import problem_of_rows, units_of
+from pybayesridge.selection.problem import problem_of_rows
 
 STEP = 1e-5
 GRADIENT = 1e-8  # worst seen 3e-10

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from pybayesridge.data.units import units_of
 from pybayesridge.selection.collapsed import log_joint, spectrum
 from pybayesridge.selection.enumeration import enumerate_sets
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.light import Proposals, Recalled, Sums, Walkers
-from pybayesridge.selection.problem import problem_of_rows, units_of
+from pybayesridge.selection.problem import problem_of_rows
 from pybayesridge.selection.recalled import recalled_sets
 from pybayesridge.selection.traces import Trace
 from tests.effort import number

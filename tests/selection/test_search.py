@@ -9,11 +9,12 @@ from pybayesridge import SpikeSlab
 from pybayesridge.binomial.augmentation import BinomialRows, problem_given
 from pybayesridge.binomial.likelihood import from_counts
 from pybayesridge.binomial.selection import binary_grid
+from pybayesridge.data.units import units_of
 from pybayesridge.selection import search
 from pybayesridge.selection.collapsed import log_joint, spectrum
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
-from pybayesridge.selection.problem import problem_of_rows, units_of
+from pybayesridge.selection.problem import problem_of_rows
 from pybayesridge.selection.sampler import LOOKS, Walk
 from pybayesridge.selection.search import ForwardSearch
 from pybayesridge.selection.starts import Start

@@ -8,13 +8,14 @@ from scipy.special import expit, logsumexp
 from scipy.stats import chi2
 
 from pybayesridge import SpikeSlab
+from pybayesridge.data.units import units_of
 from pybayesridge.selection import light, sampler
 from pybayesridge.selection.collapsed import inverse_root, left_over, log_likelihood, spectra, spectrum
 from pybayesridge.selection.enumeration import enumerate_sets, joint_table
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.light import Proposals, Sums, Walkers, priors_of_sizes
-from pybayesridge.selection.problem import problem_of_rows, units_of
+from pybayesridge.selection.problem import problem_of_rows
 from tests.effort import number
 from tests.selection.oracle import log_marginal, regression
 

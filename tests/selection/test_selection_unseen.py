@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp
 
+from pybayesridge.data.units import units_of
 from pybayesridge.selection.collapsed import left_over, log_joint, spectrum
 from pybayesridge.selection.enumeration import enumerate_sets
 from pybayesridge.selection.estimates import Tallies, estimate, with_unseen
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
-from pybayesridge.selection.problem import problem_of_rows, units_of
+from pybayesridge.selection.problem import problem_of_rows
 from pybayesridge.selection.states import mean_noise
 from pybayesridge.selection.traces import Trace, evidence
 from pybayesridge.selection.unseen import UNKNOWN, Neighbours, Unseen, _of_other_sets, unseen

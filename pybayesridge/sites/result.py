@@ -1,21 +1,153 @@
-"""The posterior of t2 of a fit, and what follows from it alone: what results ask."""
+"""The outcome of one method, its posterior and that of the penalty: what results ask."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.posterior.left_out import LeaveOneOut, LeftOut
+from pybayesridge.posterior.quantiles import Common
 from pybayesridge.ridge.prior import BetaPrime, log_density_of_log
-from pybayesridge.sites.approximation import Node
-from pybayesridge.sites.fit import EXISTS, SitesFit
+from pybayesridge.sites.approximation import Approximation, Node
+from pybayesridge.sites.coordinates import Coordinates
+from pybayesridge.sites.leave_one_out import leave_one_out, rows_left_out, total_log_score
 from pybayesridge.sites.likelihood import Likelihood
-from pybayesridge.sites.posterior import NEGLIGIBLE
+from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
 from pybayesridge.sites.prior import FlatIn, LogPrior, log_prior
-from pybayesridge.sites.shape import LEAST, FormGrid, ShapeGrid
+from pybayesridge.sites.shape import LEAST, FormGrid, ShapeGrid, shape_arrays
 from pybayesridge.sites.tailed import TailedDensity
+
+EXISTS = 1e-3
+"""A moment exists where the density of t2 falls faster than the moment grows by more than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class SitesFit:
+    """The outcome of one method.
+
+    Attributes
+    ----------
+    space : Coordinates
+    likelihood : Likelihood
+    nodes : tuple of K approximations
+        One where t2 was chosen or given.
+    weight : (K,) array
+        Posterior weights of the nodes.
+    log_t2 : float
+        In the units of the coordinates: the posterior mean where t2 was integrated out, else the value chosen or
+        given; -inf for a null model.
+    log_evidence : float
+        Log of the integral of likelihood times prior, over t2 too where that was integrated out. Constant
+        factors of the likelihood are left out, and flat coefficients have Lebesgue measure where each orthonormalised
+        unpenalised column has mean square 1.
+    error : float
+        Estimated error of the integral over t2; 0 for one node.
+    fall : float
+        The posterior density of log t2 falls as ``exp(-fall log_t2)``; inf for one node.
+    separated : bool
+        The columns separate the responses, completely or in part, and the posterior of t2 has a slow tail.
+    null : bool
+        Method "em": the density of t2 has no interior mode; every penalised coefficient is 0.
+    at_edge : bool
+        Method "loocv": the best score is at an end of the grid.
+    grid, grid_scores : (L,) arrays or None
+        Method "loocv": log t2 and the leave-one-out log score.
+    converged : bool
+    n_iter : int
+        Sweeps or Newton steps in all.
+    shape : ShapeGrid, FormGrid or None
+        Of the likelihood's further parameter, where that was integrated out; the likelihood then has its posterior
+        mean on the log scale. Of several forms the likelihood has the most probable.
+    """
+
+    space: Coordinates
+    likelihood: Likelihood
+    nodes: tuple[Node, ...]
+    weight: FloatArray
+    log_t2: float
+    log_evidence: float
+    error: float
+    fall: float
+    separated: bool
+    null: bool
+    at_edge: bool
+    grid: FloatArray | None
+    grid_scores: FloatArray | None
+    converged: bool
+    n_iter: int
+    shape: ShapeGrid | FormGrid | None = None
+
+    def fitted(self) -> FloatArray:
+        """Posterior mean, or median where there is none, of the mean of each row's response, (n,); needs the rows."""
+        if not self.likelihood.has_mean:
+            return self._fitted_medians()
+        out, total = np.zeros(self.likelihood.n), 0.0
+        # All nodes where that costs nothing, as for the coefficients.
+        least = 0.0 if self.likelihood.link == "identity" else NEGLIGIBLE
+        for node, weight in zip(self.nodes, self.weight.tolist(), strict=True):
+            if weight > least:
+                assert isinstance(node, Approximation)
+                out += weight * self.likelihood.mean_over(node.mean, node.variance)
+                total += weight
+        return out / total
+
+    def _fitted_medians(self) -> FloatArray:
+        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
+        nodes = [node for node in (self.nodes[i] for i in keep) if isinstance(node, Approximation)]
+        center, scale = np.stack([n.mean for n in nodes]), np.sqrt(np.stack([n.variance for n in nodes]))
+        law = Common(center, scale, self.weight[keep] / self.weight[keep].sum(), np.inf)
+        return self.likelihood.of_rows(self.likelihood.mean(law.quantiles(MIDDLE)[:, 0]))
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions, which named the method here too."""
+        return {name: value for name, value in state.items() if name != "method"}
+
+    def left_out(self) -> LeaveOneOut:
+        """Predictions of the rows from each other; needs the rows."""
+        return leave_one_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
+
+    def given_shape(self, rows: Likelihood) -> Likelihood:
+        """The likelihood of some rows with the form and the further parameter of the fit."""
+        return rows.of_form(self.likelihood.form).of_shape(self.likelihood.log_shape)
+
+    def rows_left_out(self) -> LeftOut:
+        """Log probabilities of the rows given the others; needs the rows."""
+        return rows_left_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
+
+    def loo_log_score(self, predictions: LeaveOneOut) -> float:
+        """Sum of the log scores of these over all copies of the rows."""
+        return total_log_score(self.likelihood, predictions)
+
+    def without_rows(self) -> SitesFit:
+        """The same with every array over rows emptied."""
+        nodes = tuple(
+            n.without_rows(self.space, w > NEGLIGIBLE) for n, w in zip(self.nodes, self.weight, strict=True)
+        )
+        none = self.likelihood.without_rows()
+        return replace(self, space=self.space.without_rows(), likelihood=none, nodes=nodes)
+
+    def posterior(self) -> SitesPosterior:
+        """The joint posterior of the coefficients."""
+        found: SitesPosterior = make_posterior(
+            self.space, self.likelihood, self.nodes, self.weight, **self.moments_that_exist()
+        )
+        return found
+
+    def posterior_nodes(self) -> tuple[Any, ...]:
+        """The nodes of the posterior of the coefficients."""
+        return self.nodes
+
+    def moments_that_exist(self) -> dict[str, Any]:
+        """Whether coefficients have means and variances, and t2 a mean."""
+        return {
+            "has_mean": not self.separated or self.fall > 0.5 + EXISTS,
+            "has_variance": not self.separated or self.fall > 1 + EXISTS,
+            "t2_has_mean": self.fall > 1 + EXISTS,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +257,6 @@ def _arrays_of_shape(fit: SitesFit, grid: ShapeGrid | FormGrid) -> dict[str, Any
     if isinstance(grid, FormGrid):
         forms = {"form": np.array([node.form for node in nodes]), "forms": grid.forms, "form_share": grid.share}
     return forms | shape_arrays(grid, np.array([node.log_shape for node in nodes]))
-
-
-def shape_arrays(grid: ShapeGrid | FormGrid, log_shape: FloatArray) -> dict[str, Any]:
-    """The log of a further parameter at each component of a posterior (K,), and its distribution function."""
-    found = grid.posterior()
-    return {
-        "log_shape": log_shape,
-        "shape_from": found.points[:1],
-        "shape_to": found.points[-1:],
-        "shape_cumulative": found.cumulative,
-        "shape_rise": float(found.rise),
-        "shape_fall": float(found.fall),
-    }
 
 
 def _arrays_of_penalty(found: TailedDensity | None, log_t2: float) -> dict[str, Any]:
