@@ -129,7 +129,7 @@ def design_of_moments(
     standardize: bool,
     constant_serves: bool,
 ) -> tuple[Design, CrossProducts, float]:
-    """Do what :func:`pybayesridge.design.design.build_design` does, from moments.
+    """Do what :func:`pybayesridge.design.build.build_design` does, from moments.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from pybayesridge.ep.learning.average import HyperAverage, average
 from pybayesridge.ep.learning.evidence_gradient import EvidenceGradient, evidence_gradient
 from pybayesridge.ep.learning.maximize import HyperFit, learn
 from pybayesridge.ep.model.gaussian import GaussianSide
-from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
+from pybayesridge.ep.model.hyperparameters import Hyperparameters, KnownHyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import Prior
@@ -22,10 +22,10 @@ __all__ = [
     "EvidenceGradient",
     "GaussianLikelihood",
     "GaussianSide",
-    "Given",
     "HyperAverage",
     "HyperFit",
     "Hyperparameters",
+    "KnownHyperparameters",
     "Prior",
     "average",
     "covariance",

@@ -15,9 +15,9 @@ import numpy as np
 
 from pybayesridge._types import IntArray
 from pybayesridge.ep.algorithms.solve import Method
-from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
+from pybayesridge.ep.model.hyperparameters import Hyperparameters, KnownHyperparameters
 from pybayesridge.ep.model.least_squares import Data
-from pybayesridge.ep.model.result import Sites
+from pybayesridge.ep.model.result import ColumnSites
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection, average_over, select, select_nothing
 from pybayesridge.text import number
@@ -69,24 +69,24 @@ class Task:
         Rotated within groups.
     n : float
         Rows.
-    given : Given
+    given : KnownHyperparameters
     groups : (p,) int array or None
         Which columns are in or out together.
     rotation : Rotation
         How the data were rotated.
     vanishes : bool
         Whether the unpenalised columns fit the response exactly.
-    start : (Hyperparameters, Sites) or None
+    start : (Hyperparameters, ColumnSites) or None
         Where to start.
     """
 
     data: Data
     n: float
-    given: Given
+    given: KnownHyperparameters
     groups: IntArray | None
     rotation: Rotation
     vanishes: bool = False
-    start: tuple[Hyperparameters, Sites] | None = None
+    start: tuple[Hyperparameters, ColumnSites] | None = None
 
 
 def fit_by_ep(task: Task, options: SelectionOptions, *, algorithm: Method) -> Selection:

@@ -17,7 +17,7 @@ from pybayesridge.ep.left_out import rows_left_out
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
-from pybayesridge.ep.model.result import EPResult, Sites
+from pybayesridge.ep.model.result import ColumnSites, EPResult
 from pybayesridge.ep.selection import Selection
 from pybayesridge.linalg import blas
 from pybayesridge.posterior.coefficients import Coefficients
@@ -35,7 +35,7 @@ class StartingPoint:
     columns : tuple of str
         Names of the p columns that can be in or out.
     site1, site2 : (p,) array
-        See :class:`~pybayesridge.ep.model.result.Sites`.
+        See :class:`~pybayesridge.ep.model.result.ColumnSites`.
     prior_inclusion : (p,) array
     slab_var, noise_var : float
     """
@@ -54,14 +54,14 @@ class StartingPoint:
         slab_var = float(hyper.slab_var * (y / design.common_scale) ** 2)
         return cls(tuple(columns), none, none, hyper.prior_inclusion, slab_var, float(hyper.noise_var * y**2))
 
-    def in_design(self, design: Design) -> tuple[Hyperparameters, Sites]:
+    def in_design(self, design: Design) -> tuple[Hyperparameters, ColumnSites]:
         """The same in the units of a design."""
         y = design.y_norm[0]
         unit = y / design.scale
         hyper = Hyperparameters(
             self.prior_inclusion, self.slab_var * (design.common_scale / y) ** 2, self.noise_var / y**2
         )
-        return hyper, Sites(self.site1 * unit, self.site2 * unit**2)
+        return hyper, ColumnSites(self.site1 * unit, self.site2 * unit**2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from pybayesridge.ep.algorithms.solve import ALGORITHMS, Method, fit_sites, noth
 from pybayesridge.ep.learning.average import HyperAverage, average
 from pybayesridge.ep.learning.maximize import NAMES, learn
 from pybayesridge.ep.model.hyper_prior import HyperPrior, hyper_prior
-from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
+from pybayesridge.ep.model.hyperparameters import Hyperparameters, KnownHyperparameters
 from pybayesridge.ep.model.least_squares import Data
-from pybayesridge.ep.model.result import EPResult, Sites
+from pybayesridge.ep.model.result import ColumnSites, EPResult
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.model_size import size_distribution
 from pybayesridge.linalg.qr import triangle
@@ -168,13 +168,13 @@ def data_of_products(design: Design, products: CrossProducts) -> Data:
 
 def select(
     data: Data,
-    known: Given,
+    known: KnownHyperparameters,
     *,
     method: Method,
     tol: float,
     maxiter: int,
     damping: float,
-    start: tuple[Hyperparameters, Sites] | None,
+    start: tuple[Hyperparameters, ColumnSites] | None,
     groups: IntArray | None = None,
     rotation: Rotation | None = None,
     n: float | None = None,
@@ -187,7 +187,7 @@ def select(
     """
     learned: tuple[str, ...] = ()
     certain, n_fac = True, 0
-    first: Sites | None = None if start is None else start[1]
+    first: ColumnSites | None = None if start is None else start[1]
     hyper = known.complete
     if hyper is None:
         found = learn(data, known, groups=groups, n=n, expected_size=expected_size, start=start)
@@ -213,7 +213,7 @@ def select(
 
 def select_nothing(
     data: Data,
-    known: Given,
+    known: KnownHyperparameters,
     method: Method,
     groups: IntArray | None = None,
     rotation: Rotation | None = None,
@@ -274,11 +274,11 @@ def _undetermined(root: FloatArray, always: BoolArray, others: BoolArray) -> boo
 
 def average_over(
     data: Data,
-    known: Given,
+    known: KnownHyperparameters,
     *,
     tol: float,
     maxiter: int,
-    start: tuple[Hyperparameters, Sites] | None,
+    start: tuple[Hyperparameters, ColumnSites] | None,
     groups: IntArray | None = None,
     rotation: Rotation | None = None,
     n: float | None = None,

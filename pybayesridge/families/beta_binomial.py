@@ -115,7 +115,7 @@ class BetaBinomialFamily(BinomialFamily):
 
     def without_columns(self, res: Any) -> tuple[Any, FloatArray]:
         """All rows, and the share of all trials, with the dispersion of the fit."""
-        rows = res.model.likelihood().of_shape(res.sites_fit.likelihood.log_shape)
+        rows = res.likelihood()
         return rows, np.full(rows.n, res.n_events / res.n_trials)
 
     def rows(

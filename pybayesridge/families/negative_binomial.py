@@ -67,11 +67,6 @@ class NegativeBinomialFamily(PoissonFamily):
             return [f"The dispersion alpha is given: {self.dispersion:g}."]
         return ["The dispersion alpha is integrated out; a priori 1 / (1 + alpha) is Beta(1/2, 1/2)."]
 
-    def without_columns(self, res: Any) -> tuple[Any, FloatArray]:
-        """All rows, and what the overall rate predicts for them, with the dispersion of the fit."""
-        rows, mean = super().without_columns(res)
-        return rows.of_shape(res.log_shape), mean
-
     def rows(
         self, endog: FloatArray, extent: FloatArray | None, weights: FloatArray | None
     ) -> negative_binomial.NegativeBinomial:

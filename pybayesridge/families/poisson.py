@@ -153,7 +153,7 @@ class PoissonFamily(Family):
 
     def without_columns(self, res: Any) -> tuple[likelihood.Poisson, FloatArray]:
         """All rows, and what the overall rate predicts for them."""
-        rows = res.model.likelihood()
+        rows = res.likelihood()
         rate = rows.total / float(rows.copies @ rows.exposure)
         return rows, rows.of_rows(np.full(rows.n, rate))
 

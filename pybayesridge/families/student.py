@@ -160,8 +160,7 @@ class StudentFamily(Family):
 
     def without_columns(self, res: Any) -> tuple[Any, FloatArray]:
         """All rows, and their median, with the noise of the fit."""
-        found = res.sites_fit.likelihood
-        rows = res.model.likelihood().of_form(found.form).of_shape(found.log_shape)
+        rows = res.likelihood()
         return rows, np.full(rows.n, np.median(np.repeat(rows.y, np.maximum(np.rint(rows.copies), 1).astype(int))))
 
     def rows(self, endog: FloatArray, extent: FloatArray | None, weights: FloatArray | None) -> student.StudentT:

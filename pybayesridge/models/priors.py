@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pybayesridge.binomial.link import Link
     from pybayesridge.ep.model import groups as of_groups
     from pybayesridge.ep.model import hyper_prior, hyperparameters
-    from pybayesridge.ep.model.hyperparameters import Given
+    from pybayesridge.ep.model.hyperparameters import KnownHyperparameters
     from pybayesridge.sites.prior import FlatIn
 else:
     of_groups = Late("pybayesridge.ep.model.groups")
@@ -139,13 +139,13 @@ class SelectionModel(LinearModel):
             out.expected_size = n_units * odds / (1 + odds)
         return out
 
-    def known(self, design: Design) -> Given:
+    def known(self, design: Design) -> KnownHyperparameters:
         """Given hyperparameters in the units of the design: a response of norm 1 and columns divided by `scale`."""
         p = self.prior_inclusion
         if p is not None:
             p = np.full(design.p, p) if np.ndim(p) == 0 else np.asarray(p)[design.columns]
         unit = design.y_norm[0]
-        return hyperparameters.Given(
+        return hyperparameters.KnownHyperparameters(
             prior_inclusion=p,
             slab_var=None if self.slab_var is None else (np.sqrt(self.slab_var) * design.common_scale / unit) ** 2,
             noise_var=None if self.noise_var is None else (np.sqrt(self.noise_var) / unit) ** 2,

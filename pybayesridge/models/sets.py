@@ -9,7 +9,7 @@ from pybayesridge.design.design import Design
 from pybayesridge.ep.methods import SelectionMethod, Task
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
-from pybayesridge.ep.model.result import Sites
+from pybayesridge.ep.model.result import ColumnSites
 from pybayesridge.ep.model.rotation import Rotation, orthogonal_groups
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.ep.selection import data_of, data_of_products
@@ -66,7 +66,7 @@ def prepared(model: SpikeSlab, design: Design, products: CrossProducts) -> tuple
     return orthogonal_groups(data, model.groups_of(design))
 
 
-def _start(model: SpikeSlab, start: Any, design: Design, rotation: Rotation) -> tuple[Hyperparameters, Sites]:
+def _start(model: SpikeSlab, start: Any, design: Design, rotation: Rotation) -> tuple[Hyperparameters, ColumnSites]:
     """Where to start, from an earlier fit."""
     point = start.starting_point() if isinstance(start, SpikeSlabResults) else start
     if not isinstance(point, StartingPoint):

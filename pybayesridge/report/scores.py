@@ -43,8 +43,7 @@ def tables(res: Any, alpha: float) -> list[Table]:
         if not rows_there(res):
             return []
         left_out, before = False, [_examples(res, alpha)]
-        rows = res.model.likelihood().of_shape(res.log_shape)
-        values = [score.of(rows, res.arrays.fittedvalues) for score in family.scores]
+        values = [score.of(res.likelihood(), res.arrays.fittedvalues) for score in family.scores]
     one, mean = family.without_columns(res)
     kind, note = ("Leave-one-out", f"The scores of the {family.null} are in-sample.")
     if not left_out:

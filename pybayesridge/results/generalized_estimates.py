@@ -57,11 +57,6 @@ class GeneralizedEstimates(LinearEstimates):
         return self.sites_fit.shape
 
     @property
-    def log_shape(self) -> float:
-        """The log of the family's further parameter: given, or its posterior mean; nan without. Internal."""
-        return self.sites_fit.likelihood.log_shape
-
-    @property
     def log_unit(self) -> float:
         """Log of the factor from tau2 to t2 in the units of the coordinates; internal."""
         return 2 * float(np.log(self.posterior.design.common_scale))

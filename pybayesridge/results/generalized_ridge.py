@@ -97,6 +97,15 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         self._take_penalty(fit)
         self._take_sizes(fit)
 
+    @property
+    def _form(self) -> float:
+        return self.sites_fit.likelihood.form
+
+    @property
+    def log_shape(self) -> float:
+        """The log of the family's further parameter: given, or its posterior mean; nan without. Internal."""
+        return self.sites_fit.likelihood.log_shape
+
     def _take_sizes(self, fit: SitesFit) -> None:
         """Take the sum of the rows' sizes and the number of events."""
         self.size = float(fit.likelihood.size.sum())
@@ -134,12 +143,12 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         Of a row with `trials` the response is the number of successes. A further parameter of the family has its
         posterior mean on the log scale.
         """
-        return self.sites_fit.given_shape(self.model.likelihood()).pearson(self.arrays.fittedvalues)
+        return self.likelihood().pearson(self.arrays.fittedvalues)
 
     @per_row
     def resid_deviance(self) -> FloatArray:
         """Deviance residuals, (n,): signed roots of what the rows add to the deviance of the fitted values."""
-        return self.sites_fit.given_shape(self.model.likelihood()).signed_deviances(self.arrays.fittedvalues)
+        return self.likelihood().signed_deviances(self.arrays.fittedvalues)
 
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:

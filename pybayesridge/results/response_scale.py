@@ -52,6 +52,20 @@ class ResponseScaleResults(Ratios, LinearResults):
         shown = self.model.distribution.attributes
         vars(self).update({name: shown[name] for name in ("link", "event") if name in shown})
 
+    @property
+    def _form(self) -> float:
+        """The number by which likelihoods of several forms differ; nan where there is one form."""
+        return float("nan")
+
+    @property
+    def log_shape(self) -> float:
+        """The log of the family's further parameter: given, or its posterior mean; nan without. Internal."""
+        raise NotImplementedError
+
+    def likelihood(self) -> Any:
+        """The likelihood of the rows with the form and the further parameter of the fit. Internal."""
+        return self.model.likelihood().of_form(self._form).of_shape(self.log_shape)
+
     def _means_at(self, rows: AnyArray) -> FloatArray:
         """Means of responses at rows, of extent 1."""
         x, z = self.model.split_rows(rows, self.posterior.design)

@@ -110,10 +110,6 @@ class SitesFit:
         """Predictions of the rows from each other; needs the rows."""
         return leave_one_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
 
-    def given_shape(self, rows: Likelihood) -> Likelihood:
-        """The likelihood of some rows with the form and the further parameter of the fit."""
-        return rows.of_form(self.likelihood.form).of_shape(self.likelihood.log_shape)
-
     def rows_left_out(self) -> LeftOut:
         """Log probabilities of the rows given the others; needs the rows."""
         return rows_left_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.learning.average import UNSETTLED
 from pybayesridge.ep.methods import SelectionMethod, SelectionOptions, unsettled
-from pybayesridge.ep.model.hyperparameters import Given
+from pybayesridge.ep.model.hyperparameters import KnownHyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection
@@ -39,7 +39,7 @@ class SetsTask:
     x, c : (n, p), (n, k) arrays
         Penalised columns on the scale of the prior, and coordinates of the unpenalised ones.
     likelihood : Likelihood
-    known : Given
+    known : KnownHyperparameters
         On the scale of the link.
     groups : (p,) int array or None
         Which columns are in or out together.
@@ -51,7 +51,7 @@ class SetsTask:
     x: FloatArray
     c: FloatArray
     likelihood: Likelihood
-    known: Given
+    known: KnownHyperparameters
     groups: IntArray | None
 
 

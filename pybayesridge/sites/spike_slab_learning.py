@@ -19,7 +19,7 @@ from pybayesridge.ep.learning.maximize import information
 from pybayesridge.ep.learning.objective import Objective, Trial, Warm
 from pybayesridge.ep.model.groups import one_of_each
 from pybayesridge.ep.model.hyper_prior import hyper_prior
-from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
+from pybayesridge.ep.model.hyperparameters import Hyperparameters, KnownHyperparameters
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection, averaged_selection
 from pybayesridge.sites.likelihood import Likelihood
@@ -123,7 +123,7 @@ class SitesObjective(Objective):
         return Trial(x, h, result, value if np.isfinite(value) else -np.inf, slopes + prior_grad)
 
 
-def sites_objective(problem: LearningProblem, given: Given, expected_size: float) -> SitesObjective:
+def sites_objective(problem: LearningProblem, given: KnownHyperparameters, expected_size: float) -> SitesObjective:
     """Set up the prior, and the coordinates with their bounds; a noise variance in `given` is not looked at."""
     likelihood, d = problem.likelihood, problem.x.shape[1]
     size = likelihood.size
@@ -140,13 +140,13 @@ def sites_objective(problem: LearningProblem, given: Given, expected_size: float
         flat=0 if p is not None and given.slab_var is not None else problem.c.shape[1],
     )
     data = Working.of(problem.x, problem.c, start_sites(likelihood)).likelihood.data
-    place = coordinates(prior, Given(p, given.slab_var, 1.0), d, 1.0)
+    place = coordinates(prior, KnownHyperparameters(p, given.slab_var, 1.0), d, 1.0)
     return SitesObjective(data, place, 1.0, groups, problem=problem)
 
 
 def select_by_sites(
     problem: LearningProblem,
-    given: Given,
+    given: KnownHyperparameters,
     *,
     tol: float = 1e-4,
     maxiter: int = 1000,
@@ -158,7 +158,7 @@ def select_by_sites(
     Parameters
     ----------
     problem : LearningProblem
-    given : Given
+    given : KnownHyperparameters
         On the scale of the link; a noise variance is not looked at.
     tol, maxiter : float, int
         Tolerance of EP's residual; sweeps and steps at most, for each value of the hyperparameters.
@@ -188,7 +188,7 @@ def select_by_sites(
 
 def select_over_shapes(
     problem: LearningProblem,
-    given: Given,
+    given: KnownHyperparameters,
     *,
     tol: float = 1e-4,
     maxiter: int = 1000,

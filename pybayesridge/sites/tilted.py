@@ -13,14 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from pybayesridge.sites.likelihood import Likelihood
 
 DROP = 26.0
 """The range ends where the log density has fallen by this from its top: e^-26 is 5e-12."""
@@ -113,8 +110,31 @@ def empty(n: int) -> Tilted:
     return Tilted(*(np.empty(n) for _ in range(5)))
 
 
+class Integrand(Protocol):
+    """The likelihood of rows, as :class:`~pybayesridge.sites.likelihood.Likelihood` says it."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+
+    def rows(self, which: IntArray) -> Integrand:
+        """Some of the rows."""
+
+    def values(self, eta: FloatArray) -> FloatArray:
+        """Log likelihood at linear predictors that broadcast with (n,)."""
+
+    def derivatives(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Its first derivative, and minus the second."""
+
+    def largest_curvature(self) -> FloatArray:
+        """Bounds of the latter, (n,)."""
+
+    def reach(self, top: FloatArray, drop: float) -> FloatArray:
+        """Distance above tops of tilted densities by which the likelihood alone falls by `drop`, (n,)."""
+
+
 def by_equal_steps(
-    likelihood: Likelihood,
+    likelihood: Integrand,
     cavity: Cavity,
     curvature: Callable[[FloatArray, FloatArray, FloatArray], FloatArray] | None = None,
 ) -> Tilted:

@@ -24,7 +24,7 @@ from pybayesridge.ep.algorithms.solve import marginal_variances
 from pybayesridge.ep.algorithms.state import EPModel
 from pybayesridge.ep.gibbs import gibbs
 from pybayesridge.ep.model.gaussian import GaussianSide
-from pybayesridge.ep.model.hyperparameters import Given
+from pybayesridge.ep.model.hyperparameters import KnownHyperparameters
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import Prior
 from pybayesridge.ep.model.rotation import orthogonal_groups
@@ -377,7 +377,7 @@ def test_predictive_variances_and_draws_are_those_of_the_covariance(n):
 def test_learned_prior_inclusion_counts_groups():
     X, y, groups = correlated(14, 60, 0.3, 0.0, 0.5, sizes=[6] * 6 + [1] * 6)
     data, _ = orthogonal_groups(Data.from_rows(X, y), groups)
-    found = learn(data, Given(None, 1.0, 0.25), groups=groups)
+    found = learn(data, KnownHyperparameters(None, 1.0, 0.25), groups=groups)
     share = found.result.inclusion_prob[first(groups)]
     p = found.hyper.prior_inclusion[0]
     assert found.converged
@@ -385,7 +385,7 @@ def test_learned_prior_inclusion_counts_groups():
     odds = p / (1 - p)
     prior = 1 - 2 * odds / (odds + 1 / 11)
     assert share.sum() - 12 * p + prior == pytest.approx(0.0, abs=1e-2)
-    mixture = average(data, Given(None, 1.0, 0.25), groups=groups)
+    mixture = average(data, KnownHyperparameters(None, 1.0, 0.25), groups=groups)
     assert mixture.converged
     assert np.allclose(mixture.inclusion_prob[first(groups)][groups], mixture.inclusion_prob, atol=1e-12)
 

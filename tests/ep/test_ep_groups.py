@@ -20,7 +20,7 @@ from pybayesridge.ep.model.prior import (
     inverse_curvature,
     tilted,
 )
-from pybayesridge.ep.model.result import Sites
+from pybayesridge.ep.model.result import ColumnSites
 from pybayesridge.ep.model.rotation import orthogonal_groups
 
 from .ep_checks import problem
@@ -210,7 +210,7 @@ def test_rotation_makes_columns_of_a_group_orthogonal_and_leads_back():
     assert np.allclose(rotation.covariance(cov), u @ cov @ u.T, atol=1e-12)
     assert np.allclose(rotation.variances(w**2), w**2 @ (u**2).T, atol=SAME)
     assert rotation.turned.tolist() == [1, 5, 0, 2, 4]
-    sites = rotation.unknown(Sites(np.ones(6), np.ones(6)))
+    sites = rotation.unknown(ColumnSites(np.ones(6), np.ones(6)))
     assert np.isinf(sites.site2).tolist() == [True, True, True, False, True, True]
 
 

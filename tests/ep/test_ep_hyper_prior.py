@@ -11,7 +11,7 @@ from scipy.stats import binom
 from pybayesridge.data.units import units_of
 from pybayesridge.ep.learning.objective import build_objective
 from pybayesridge.ep.model.hyper_prior import hyper_prior, median_size
-from pybayesridge.ep.model.hyperparameters import Given as EPGiven
+from pybayesridge.ep.model.hyperparameters import KnownHyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.selection.grid import Given, composite, grid_of, quantiles_of_t
 from pybayesridge.selection.problem import problem_of_rows
@@ -164,7 +164,7 @@ def test_the_density_of_the_coordinates_has_the_stated_law_of_p(known, p):
     """EP's prior, integrated over v or s2, is the same function of t in every case."""
     place = build_objective(
         Data.from_rows(np.random.default_rng(0).standard_normal((20, 6)), np.ones(20), 19),
-        EPGiven(p, **KNOWN[known]),
+        KnownHyperparameters(p, **KNOWN[known]),
         expected_size=2.0,
     ).place
     if p is not None:

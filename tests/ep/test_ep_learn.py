@@ -7,12 +7,11 @@ from scipy.optimize import minimize
 from pybayesridge.ep import Data, average, evidence_gradient, fit_sites, learn
 from pybayesridge.ep.learning.objective import build_objective
 from pybayesridge.ep.learning.starts import start_points
-from pybayesridge.ep.model.hyperparameters import Given
+from pybayesridge.ep.model.hyperparameters import KnownHyperparameters
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.rotation import orthogonal_groups
 from pybayesridge.selection.fit import fit_exact
-from pybayesridge.selection.grid import Given as ExactGiven
-from pybayesridge.selection.grid import grid_of
+from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.problem import problem_of_rows
 from tests.effort import number, share
 
@@ -85,11 +84,11 @@ def test_learned_values_are_near_those_the_data_came_from():
 def test_what_is_given_stays():
     X, y = problem(5, 30, 6)
     data, p = Data.from_rows(X, y), np.full(6, 0.4)
-    fit = learn(data, Given(p, None, 0.9))
+    fit = learn(data, KnownHyperparameters(p, None, 0.9))
     assert fit.learned == ("slab_var",)
     assert fit.hyper.noise_var == pytest.approx(0.9, rel=1e-12)
     assert np.array_equal(fit.hyper.prior_inclusion, p)
-    nothing = learn(data, Given(p, 1.0, 0.9))
+    nothing = learn(data, KnownHyperparameters(p, 1.0, 0.9))
     assert nothing.learned == ()
     assert nothing.converged
 
@@ -136,7 +135,7 @@ COLUMNS = 6
 
 def given_of(p=None, v=None, s2=None):
     probabilities = None if p is None else np.linspace(p, 2 * p, COLUMNS)
-    return Given(probabilities, v, s2)
+    return KnownHyperparameters(probabilities, v, s2)
 
 
 @pytest.mark.parametrize("case", FREE)
@@ -160,7 +159,7 @@ def test_coordinates_go_there_and_back_under_the_prior_of_the_exact_method(case)
     place = build_objective(Data.from_rows(X, y, 39), given, n=40, expected_size=2.0).place
     x = place.clip(start_points(build_objective(Data.from_rows(X, y, 39), given, n=40))[0])
     assert np.allclose(place.place(place.hyper(x)), x, rtol=0, atol=1e-12)
-    own = ExactGiven(given.prior_inclusion, given.slab_var, given.noise_var, 2.0)
+    own = Given(given.prior_inclusion, given.slab_var, given.noise_var, 2.0)
     grid = grid_of(problem_of_rows(X, y, nu=39), own)
     assert grid.prior == place.prior
     if place.axes[0]:
@@ -229,8 +228,10 @@ def test_the_average_is_near_the_exact_posterior(case, groups):
         p = p[groups]
     data = Data.from_rows(X, y, 59)
     data = data if groups is None else orthogonal_groups(data, groups)[0]
-    found = average(data, Given(p, given.slab_var, given.noise_var), groups=groups, n=60, expected_size=2.0)
-    own = ExactGiven(p, given.slab_var, given.noise_var, 2.0)
+    found = average(
+        data, KnownHyperparameters(p, given.slab_var, given.noise_var), groups=groups, n=60, expected_size=2.0
+    )
+    own = Given(p, given.slab_var, given.noise_var, 2.0)
     exact = fit_exact(problem_of_rows(X, y, nu=59, labels=groups), own)
     assert np.allclose(found.inclusion_prob, exact.inclusion_prob, rtol=0, atol=EXACT_TOL)
     assert found.log_evidence == pytest.approx(exact.log_evidence, abs=EXACT_EVIDENCE_TOL)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pybayesridge.ep.model.hyperparameters import Given
+from pybayesridge.ep.model.hyperparameters import KnownHyperparameters
 from pybayesridge.poisson import likelihood as of_poisson
 from pybayesridge.poisson.negative_binomial import from_counts
 from pybayesridge.sites import spike_slab_learning
@@ -42,7 +42,7 @@ def problem_of(X, y, e=None, alpha=None, weights=None):
 
 
 def given_of(p, v, d=3):
-    return Given(None if p is None else np.full(d, p), v)
+    return KnownHyperparameters(None if p is None else np.full(d, p), v)
 
 
 def assert_near(found, oracle, factor=1.0):
@@ -107,11 +107,11 @@ def test_near_quadrature_where_alpha_is_integrated_out(level, alpha, d, p, v, lo
 
 def test_lattices_that_begin_at_a_neighbour_have_the_evidence_of_others():
     X, y, e = data(n=60, d=6, level=3.0)
-    _, shape = select_over_shapes(problem_of(X, y, e), Given(None, None))
+    _, shape = select_over_shapes(problem_of(X, y, e), KnownHyperparameters(None, None))
     top = int(shape.weight.argmax())
     evidence = shape.evidence
     for i in (top - 1, top, top + 1):
-        alone = select_by_sites(problem_of(X, y, e, float(np.exp(shape.u[i]))), Given(None, None))
+        alone = select_by_sites(problem_of(X, y, e, float(np.exp(shape.u[i]))), KnownHyperparameters(None, None))
         assert alone.log_evidence == pytest.approx(evidence[i], abs=LATTICE)
 
 
@@ -146,7 +146,9 @@ def test_exposures_copies_and_order():
 
 def test_copies_of_a_column_share_its_probability():
     X, y, e = data(n=80, level=3.0)
-    found, _ = select_over_shapes(problem_of(np.column_stack([X, X[:, 0]]), y, e), Given(np.full(4, 0.3), 0.25))
+    found, _ = select_over_shapes(
+        problem_of(np.column_stack([X, X[:, 0]]), y, e), KnownHyperparameters(np.full(4, 0.3), 0.25)
+    )
     assert found.converged
     assert found.inclusion_prob[3] == pytest.approx(found.inclusion_prob[0], rel=SAME)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pybayesridge.ep.model.hyperparameters import Given
+from pybayesridge.ep.model.hyperparameters import KnownHyperparameters
 from pybayesridge.poisson.likelihood import from_counts
 from pybayesridge.sites.spike_slab import fit_row_sites
 from pybayesridge.sites.spike_slab_learning import LearningProblem, select_by_sites
@@ -36,7 +36,7 @@ def data(n=40, d=3, seed=0, level=1.0, exposure=False, slope=0.6):
 def test_near_quadrature(level, p, v, exposure):
     X, y, e = data(level=level, exposure=exposure)
     problem = LearningProblem(X, np.ones((y.size, 1)), from_counts(y, e, None))
-    found = select_by_sites(problem, Given(None if p is None else np.full(3, p), v))
+    found = select_by_sites(problem, KnownHyperparameters(None if p is None else np.full(3, p), v))
     oracle = brute_force(X, y, e, link="log", p=p, v=v, points=9, nodes=16)
     sd = np.sqrt(oracle.square - oracle.mean**2)[1:]
     assert found.converged

@@ -8,7 +8,7 @@ from scipy.special import logit, logsumexp
 
 from pybayesridge.binomial.likelihood import from_counts
 from pybayesridge.ep.model.gaussian import GaussianSide
-from pybayesridge.ep.model.hyperparameters import Given
+from pybayesridge.ep.model.hyperparameters import KnownHyperparameters
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.spike_slab import fit_row_sites
@@ -47,7 +47,7 @@ def test_probabilities_and_moments_are_near_those_of_quadrature(link, p, v, tria
     X, y, count = data(trials=trials)
     copies = 1.0 if weight is None else weight
     problem = LearningProblem(X, np.ones((y.size, 1)), from_counts(y, count, np.full(y.size, copies), link))
-    found = select_by_sites(problem, Given(None if p is None else np.full(3, p), v))
+    found = select_by_sites(problem, KnownHyperparameters(None if p is None else np.full(3, p), v))
     oracle = brute_force(X, copies * y, copies * (count - y), link=link, p=p, v=v, points=7, nodes=16)
     assert found.converged
     assert np.abs(found.inclusion_prob - oracle.prob).max() < PROB
@@ -103,7 +103,7 @@ def test_columns_that_are_always_in_are_the_ridge(n, d, link):
 def test_slopes_of_the_evidence_are_those_of_finite_differences(n, d, link):
     X, y, count = data(n, d, seed=1)
     problem = LearningProblem(X, np.ones((n, 1)), from_counts(y, count, None, link))
-    objective = sites_objective(problem, Given(), 1.0)
+    objective = sites_objective(problem, KnownHyperparameters(), 1.0)
     x, step = np.array([logit(0.1), 0.5]), 1e-4
 
     def at(x):
@@ -184,7 +184,7 @@ def test_perfect_separation_by_a_column_has_a_proper_answer():
     X = np.column_stack([x, np.random.default_rng(1).standard_normal((20, 3))])
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     likelihood = from_counts((x > 0).astype(float), None, None, "logit")
-    found = select_by_sites(LearningProblem(X, np.ones((20, 1)), likelihood), Given())
+    found = select_by_sites(LearningProblem(X, np.ones((20, 1)), likelihood), KnownHyperparameters())
     assert found.unsettled < 0.05
     assert found.inclusion_prob[0] > 0.95
     assert np.isfinite(found.log_evidence)

@@ -18,7 +18,7 @@ from pybayesridge.ep.model.group_covariance import JointFactor, joint_factor
 from pybayesridge.ep.model.groups import compress
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import Prior
-from pybayesridge.ep.model.result import EPResult, Sites
+from pybayesridge.ep.model.result import ColumnSites, EPResult
 from pybayesridge.ep.model.rotation import Rotation
 
 Method = Literal["ep", "damped", "pcep"]
@@ -81,7 +81,7 @@ def fit_sites(
     tol: float = 1e-4,
     maxiter: int = 1000,
     damping: float = 0.5,
-    start: Sites | None = None,
+    start: ColumnSites | None = None,
 ) -> EPResult:
     """Approximate the posterior of d coefficients under a spike-and-slab prior by expectation propagation.
 
@@ -104,7 +104,7 @@ def fit_sites(
         Iterations at most.
     damping : float
         For "damped": the share of the new site.
-    start : Sites, optional
+    start : ColumnSites, optional
         Those of the same columns, or a result, to start from.
 
     Returns
@@ -134,7 +134,7 @@ def _dispatch(
     tol: float,
     maxiter: int,
     damping: float,
-    start: Sites | None,
+    start: ColumnSites | None,
 ) -> EPResult:
     """Run the method and collect its result."""
     t1, t2, warm = first_sites(model, used, start)
@@ -231,7 +231,7 @@ def model_of(
     return EPModel.build(GaussianSide.build(likelihood.columns(used)), prior)
 
 
-def first_sites(model: EPModel, used: BoolArray, start: Sites | None) -> tuple[FloatArray, FloatArray, bool]:
+def first_sites(model: EPModel, used: BoolArray, start: ColumnSites | None) -> tuple[FloatArray, FloatArray, bool]:
     """Sites to start from, and whether they are those of an earlier result."""
     t1, t2 = model.start()
     if start is None:

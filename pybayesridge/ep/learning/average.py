@@ -13,9 +13,9 @@ from pybayesridge.ep.learning.lattice import FitLattice, Node
 from pybayesridge.ep.learning.maximize import learned_names
 from pybayesridge.ep.learning.objective import Objective, Trial, build_objective
 from pybayesridge.ep.learning.starts import rough_modes
-from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
+from pybayesridge.ep.model.hyperparameters import Hyperparameters, KnownHyperparameters
 from pybayesridge.ep.model.least_squares import Data
-from pybayesridge.ep.model.result import EPResult, Sites
+from pybayesridge.ep.model.result import ColumnSites, EPResult
 
 #: Nodes below this weight are not kept, nor fitted to the last tolerance.
 _KEPT = 1e-3
@@ -67,14 +67,14 @@ class HyperAverage:
 
 def average(
     data: Data,
-    given: Given | None = None,
+    given: KnownHyperparameters | None = None,
     *,
     groups: IntArray | None = None,
     n: float | None = None,
     expected_size: float = 1.0,
     tol: float = 1e-4,
     maxiter: int = 1000,
-    start: tuple[Hyperparameters, Sites] | None = None,
+    start: tuple[Hyperparameters, ColumnSites] | None = None,
 ) -> HyperAverage:
     """Average over the hyperparameters left at None, weighted by EP's evidence and their prior.
 
@@ -87,7 +87,7 @@ def average(
     ----------
     data : Data
         Least-squares data.
-    given : Given, optional
+    given : KnownHyperparameters, optional
         Those that are not learned; one probability is learned for all columns.
     groups : ndarray (d,) of int, optional
         Columns with equal numbers are in or out together.
@@ -97,7 +97,7 @@ def average(
         Columns or groups expected to be in, in the middle of the prior.
     tol, maxiter : float, int
         Tolerance of the residual and iterations of EP at each node that counts.
-    start : (Hyperparameters, Sites), optional
+    start : (Hyperparameters, ColumnSites), optional
         Where to start.
 
     Returns
@@ -105,7 +105,7 @@ def average(
     HyperAverage
         The mixture.
     """
-    objective = build_objective(data, given or Given(), groups, n=n, expected_size=expected_size)
+    objective = build_objective(data, given or KnownHyperparameters(), groups, n=n, expected_size=expected_size)
     return average_from(objective, rough_modes(objective, start), tol=tol, maxiter=maxiter)
 
 

@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit, logit
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.ep.model.hyper_prior import HyperPrior, bell
-from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
+from pybayesridge.ep.model.hyperparameters import Hyperparameters, KnownHyperparameters
 
 #: Bounds of log s2 relative to the mean square of the response.
 _LOG_NOISE = (np.log(1e-8), np.log(4.0))
@@ -26,7 +26,7 @@ class LearnedCoordinates:
     Attributes
     ----------
     prior : HyperPrior
-    given : Given
+    given : KnownHyperparameters
         None for what is learned.
     d : int
         Number of columns.
@@ -35,7 +35,7 @@ class LearnedCoordinates:
     """
 
     prior: HyperPrior
-    given: Given
+    given: KnownHyperparameters
     d: int
     low: FloatArray
     high: FloatArray
@@ -144,7 +144,7 @@ class LearnedCoordinates:
         return out[self.axes]
 
 
-def coordinates(prior: HyperPrior, given: Given, d: int, noise_unit: float) -> LearnedCoordinates:
+def coordinates(prior: HyperPrior, given: KnownHyperparameters, d: int, noise_unit: float) -> LearnedCoordinates:
     """Set the coordinates up; `noise_unit` is the mean square of the response."""
     noise = np.array(_LOG_NOISE) + np.log(noise_unit)
     low = np.array([prior.t_low, prior.eta_low, noise[0]])

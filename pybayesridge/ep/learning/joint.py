@@ -12,7 +12,7 @@ from pybayesridge.ep.algorithms.solve import first_sites, model_of
 from pybayesridge.ep.algorithms.state import EPModel, State
 from pybayesridge.ep.learning.objective import Objective, Warm
 from pybayesridge.ep.model.groups import one_of_each
-from pybayesridge.ep.model.result import Sites
+from pybayesridge.ep.model.result import ColumnSites
 
 #: Steps of the hyperparameters relative to those of the EM algorithm, and their limit.
 _OVER = 1.5
@@ -158,10 +158,10 @@ class _Run:
         self.model = model
         return out
 
-    def _spread(self, state: State) -> Sites:
+    def _spread(self, state: State) -> ColumnSites:
         t1, t2 = np.zeros(self.used.size), np.full(self.used.size, np.inf)
         t1[self.used], t2[self.used] = state.t1, state.t2
-        return Sites(t1, t2)
+        return ColumnSites(t1, t2)
 
 
 def hyper_step(objective: Objective, x: FloatArray, model: EPModel, state: State) -> FloatArray:

@@ -11,9 +11,9 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.learning.objective import Objective, Trial, build_objective
 from pybayesridge.ep.learning.starts import rough_modes
 from pybayesridge.ep.model.groups import one_of_each
-from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
+from pybayesridge.ep.model.hyperparameters import Hyperparameters, KnownHyperparameters
 from pybayesridge.ep.model.least_squares import Data
-from pybayesridge.ep.model.result import EPResult, Sites
+from pybayesridge.ep.model.result import ColumnSites, EPResult
 
 NAMES = ("prior_inclusion", "slab_var", "noise_var")
 #: EP's iterations at the end if it has not settled.
@@ -68,13 +68,13 @@ class HyperFit:
 
 def learn(
     data: Data,
-    given: Given | None = None,
+    given: KnownHyperparameters | None = None,
     *,
     groups: IntArray | None = None,
     n: float | None = None,
     expected_size: float = 1.0,
     maxiter: int = 30,
-    start: tuple[Hyperparameters, Sites] | None = None,
+    start: tuple[Hyperparameters, ColumnSites] | None = None,
 ) -> HyperFit:
     """Maximise EP's evidence times the prior over the hyperparameters left at None.
 
@@ -89,7 +89,7 @@ def learn(
     ----------
     data : Data
         Least-squares data.
-    given : Given, optional
+    given : KnownHyperparameters, optional
         Those that are not learned; one probability is learned for all columns.
     groups : ndarray (d,) of int, optional
         Columns with equal numbers are in or out together.
@@ -99,7 +99,7 @@ def learn(
         Columns or groups expected to be in, in the middle of the prior.
     maxiter : int
         Quasi-Newton steps at most.
-    start : (Hyperparameters, Sites), optional
+    start : (Hyperparameters, ColumnSites), optional
         Where to start.
 
     Returns
@@ -107,7 +107,7 @@ def learn(
     HyperFit
         The best that was found.
     """
-    objective = build_objective(data, given or Given(), groups, n=n, expected_size=expected_size)
+    objective = build_objective(data, given or KnownHyperparameters(), groups, n=n, expected_size=expected_size)
     found = rough_modes(objective, start)
     first = objective.evaluate(found[0].x, found[0])
     best, certain = _climb(objective, first, maxiter) if first.x.size else (first, True)

@@ -11,9 +11,9 @@ from pybayesridge.ep.algorithms.solve import fit_sites
 from pybayesridge.ep.learning.coordinates import LearnedCoordinates, coordinates
 from pybayesridge.ep.learning.evidence_gradient import evidence_gradient
 from pybayesridge.ep.model.hyper_prior import hyper_prior
-from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
+from pybayesridge.ep.model.hyperparameters import Hyperparameters, KnownHyperparameters
 from pybayesridge.ep.model.least_squares import Data
-from pybayesridge.ep.model.result import EPResult, Sites
+from pybayesridge.ep.model.result import ColumnSites, EPResult
 
 _EP_MAXITER = 100
 _EP_TOL = 1e-6
@@ -25,13 +25,13 @@ _RISE = 1e-7
 class Warm:
     """Sites to start from, and the noise variance that they belong to."""
 
-    sites: Sites
+    sites: ColumnSites
     noise_var: float
 
-    def at(self, noise_var: float) -> Sites:
+    def at(self, noise_var: float) -> ColumnSites:
         """The sites at another noise variance and the same v / s2, where all precisions change alike."""
         ratio = self.noise_var / noise_var
-        return Sites(self.sites.site1 * ratio, self.sites.site2 * ratio)
+        return ColumnSites(self.sites.site1 * ratio, self.sites.site2 * ratio)
 
 
 @dataclass(slots=True)
@@ -112,14 +112,19 @@ class Trial:
 
 
 def build_objective(
-    data: Data, given: Given, groups: IntArray | None = None, *, n: float | None = None, expected_size: float = 1.0
+    data: Data,
+    given: KnownHyperparameters,
+    groups: IntArray | None = None,
+    *,
+    n: float | None = None,
+    expected_size: float = 1.0,
 ) -> Objective:
     """Set up the prior, and the coordinates with their bounds.
 
     Parameters
     ----------
     data : Data
-    given : Given
+    given : KnownHyperparameters
     groups : (d,) int array, optional
     n : float, optional
         Rows, by default the degrees of freedom of the noise.

@@ -9,7 +9,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.ep.learning.joint import joint_sweeps
 from pybayesridge.ep.learning.objective import Objective, Trial, Warm
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
-from pybayesridge.ep.model.result import Sites
+from pybayesridge.ep.model.result import ColumnSites
 
 #: Shares of the response's variance that are noise at the two starts, and the columns in a row of the second.
 _NOISES = (0.5, 0.05)
@@ -39,13 +39,13 @@ def start_points(objective: Objective) -> list[FloatArray]:
     return out
 
 
-def rough_modes(objective: Objective, start: tuple[Hyperparameters, Sites] | None = None) -> list[Trial]:
+def rough_modes(objective: Objective, start: tuple[Hyperparameters, ColumnSites] | None = None) -> list[Trial]:
     """Fits near the maxima that the starts lead to, the highest first.
 
     Parameters
     ----------
     objective : Objective
-    start : (Hyperparameters, Sites), optional
+    start : (Hyperparameters, ColumnSites), optional
         Where to start instead.
     """
     if start is not None:

@@ -33,7 +33,7 @@ class Hyperparameters:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class KnownHyperparameters:
     """The hyperparameters that are given, None standing for those that have to be learned.
 
     Attributes

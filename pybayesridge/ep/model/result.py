@@ -10,7 +10,7 @@ from pybayesridge._types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Sites:
+class ColumnSites:
     """Sites ``exp(site1 w - site2 w^2 / 2)``, all that an iteration needs to start from.
 
     Attributes
@@ -24,7 +24,7 @@ class Sites:
 
 
 @dataclass(frozen=True, slots=True)
-class EPResult(Sites):
+class EPResult(ColumnSites):
     """An EP approximation for d coefficients, on the scale of the data that went in.
 
     Columns with prior probability zero have inclusion probability, moments and cavity zero, ``site2``

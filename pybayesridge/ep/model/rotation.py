@@ -14,7 +14,7 @@ import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.model.least_squares import Data
-from pybayesridge.ep.model.result import Sites
+from pybayesridge.ep.model.result import ColumnSites
 
 #: Singular values within this fraction of the largest are the same.
 _EQUAL = 1e-8
@@ -75,11 +75,11 @@ class Rotation:
         """Columns that are rotated."""
         return np.concatenate([np.zeros(0, dtype=np.intp), *(index for index, _ in self.blocks)])
 
-    def unknown(self, sites: Sites) -> Sites:
+    def unknown(self, sites: ColumnSites) -> ColumnSites:
         """Leave out the sites of rotated columns, which mean nothing in other coordinates."""
         site1, site2 = sites.site1.copy(), sites.site2.copy()
         site1[self.turned], site2[self.turned] = 0.0, np.inf
-        return Sites(site1, site2)
+        return ColumnSites(site1, site2)
 
 
 def orthogonal_groups(data: Data, groups: IntArray | None) -> tuple[Data, Rotation]:
