@@ -9,6 +9,7 @@ from pybayesridge import BayesRidge, load
 from pybayesridge.bands.grouped import GroupedFit
 from pybayesridge.bands.shares import Box, ShareRule
 from pybayesridge.bands.simplex import LARGEST, PolynomialRule
+from pybayesridge.posterior.laws import Ask
 from pybayesridge.results.export import export
 from tests.test_export_bands import moments
 
@@ -60,6 +61,23 @@ def test_copies_of_a_response_have_the_same_answers(many):
     params, bse = np.asarray(many[3].params), np.asarray(many[3].bse)
     np.testing.assert_allclose(params[:, 7], params[:, 3], rtol=0, atol=LINEAR * np.abs(params[:, 3]).max())
     np.testing.assert_allclose(bse[:, 7], bse[:, 3], rtol=1e-6)
+
+
+def test_some_responses_have_the_answers_that_they_have_among_all(many):
+    _, x, _, res = many
+    posterior, some = res.posterior, np.array([6, 0, 3])
+    part = posterior.of_targets(some)
+    for found, whole in zip(part.coefficient_sds(), posterior.coefficient_sds(), strict=True):
+        np.testing.assert_allclose(found, whole[:, some], rtol=LINEAR)
+    law, own = (each.rows(x[:5], np.ones((5, 1))).ask(Ask((0.1,))) for each in (posterior, part))
+    np.testing.assert_allclose(
+        own.quantiles, law.quantiles[:, some], rtol=0, atol=LINEAR * np.abs(law.quantiles).max()
+    )
+    assert "x1" in str(res.summary())
+    own, whole = res.ask(Ask((0.1,)), target=3), res.ask(Ask((0.1,)))
+    np.testing.assert_allclose(
+        own.quantiles[:, 0], whole.quantiles[:, 3], rtol=0, atol=LINEAR * np.abs(whole.mean).max()
+    )
 
 
 def test_answers_of_groups_stand_where_their_responses_do(many):

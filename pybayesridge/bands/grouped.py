@@ -58,6 +58,22 @@ class GroupedPosterior:
         group, own = self.place(target)
         return self.groups[group].of_targets(np.array([own]))
 
+    def of_targets(self, which: IntArray | slice) -> GroupedPosterior:
+        """The posterior of some of the targets."""
+        chosen = np.arange(self.design.q)[which]
+        places = [np.flatnonzero(np.isin(chosen, own)) for own in self.members]
+        groups = [
+            group.of_targets(np.searchsorted(own, chosen[at]))
+            for group, own, at in zip(self.groups, self.members, places, strict=True)
+            if at.size
+        ]
+        return replace(
+            self,
+            design=self.design.of_targets(which),
+            groups=tuple(groups),
+            members=tuple(at for at in places if at.size),
+        )
+
     @property
     def coefficients(self) -> CoefficientLaws:
         """The posterior of each coefficient."""
