@@ -9,6 +9,7 @@ itself is seen by enumeration or a short run of the sampler at the same hyperpar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -25,7 +26,7 @@ from pybayesridge.linalg import blas
 from pybayesridge.selection.estimates import Estimate
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given
-from pybayesridge.selection.methods import ExactSelection, problem_of_data
+from pybayesridge.selection.methods import problem_of_data
 from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.selection.result import Check, Doubt
 
@@ -85,9 +86,10 @@ def check_selection(
 
 def doubts_of(posterior: SelectionPosterior | ExactPosterior, groups: IntArray | None) -> tuple[Doubt, ...]:
     """Pairs of columns or groups for which expectation propagation is in doubt; of an exact posterior none."""
-    if isinstance(posterior.selection, ExactSelection):
+    if posterior.exact is not None:
         return ()
-    selection, units = posterior.selection, units_of(posterior.design.p, groups)
+    selection: Any = posterior.selection
+    units = units_of(posterior.design.p, groups)
     prob = selection.inclusion_prob[units.order[units.start[:-1]]]
     return doubts(selection.rotation.unrotated(posterior.data), units, selection.best_hyper, prob)
 
