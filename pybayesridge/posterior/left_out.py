@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, ndtr, stdtr
@@ -100,6 +100,29 @@ class LeftOut:
         return replace(
             self, log_density=self.log_density - np.log(unit), within=self.within - np.log(unit), error=error
         )
+
+
+class RowsLeftOut(Protocol):
+    """A posterior that predicts rows of the data from each other, as long as they are here.
+
+    Of ridges of responses that are not Gaussian the fit does, whose sites are those of the rows.
+    """
+
+    def rows_left_out(self, given: Any, /, target: int = 0) -> LeftOut:
+        """Predictions of the rows of a target from the others, on the user's scale.
+
+        Parameters
+        ----------
+        given : GaussianNoise, Likelihood or None
+            What has to be known of the responses besides the posterior: the noise of ridges, the likelihood of rows
+            that are not Gaussian.
+        target : int
+
+        Raises
+        ------
+        NoDensityError
+            For a row that has none.
+        """
 
 
 @dataclass(frozen=True, slots=True)

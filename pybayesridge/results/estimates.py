@@ -23,7 +23,7 @@ from pybayesridge.text import listed
 
 if TYPE_CHECKING:
     from pybayesridge.models.base import LinearModel
-    from pybayesridge.posterior.left_out import LeftOut
+    from pybayesridge.posterior.left_out import LeftOut, RowsLeftOut
     from pybayesridge.selection.result import Exact
 
 
@@ -152,8 +152,8 @@ class LinearEstimates(Shown):
 
     def rows_left_out(self, target: int) -> LeftOut:
         """Predictions of the rows of a target from the others."""
-        found: LeftOut = self.posterior.rows_left_out(self._given_responses(target), target)
-        return found
+        posterior: RowsLeftOut = self.posterior
+        return posterior.rows_left_out(self._given_responses(target), target)
 
     def _given_responses(self, target: int) -> Any:
         """What the posterior has to be told of the responses of a target to predict some of them from the others."""
