@@ -39,7 +39,7 @@ from pybayesridge.ridge.mixture import effective_directions
 from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.ridge.profile import PenaltyModel
-from pybayesridge.ridge.spectrum import Spectrum
+from pybayesridge.ridge.spectrum import CANCELLED, Spectrum
 
 MOST_BANDS = 8
 """More bands are not integrated over."""
@@ -88,6 +88,9 @@ SEED = 20
 
 INNER, LOOSE_INNER = 1e-8, 1e-5
 """Accuracy of the integral over the total given the shares: one integrand of many; and by polynomials."""
+
+LOOSE_CANCELLED = 1e-12
+"""By polynomials, see :func:`~pybayesridge.ridge.spectrum.rotate`: four digits of residuals are left."""
 
 
 class ExactFitError(ValueError):
@@ -349,6 +352,11 @@ class _Nodes:
         """The same of some of the targets."""
         return _Nodes(self.rule, [fit.of_targets(which) for fit in self.fits])
 
+    def collected(self, problem: BandProblem, prior: BetaPrime, error: FloatArray, converged: BoolArray) -> BandFit:
+        """The fit by the nodes with their weights."""
+        log_integral = logsumexp(self.log_terms, axis=0)
+        return _collected(problem, prior, self.rule, self.fits, self.weight, log_integral, error, converged)
+
 
 @dataclass(frozen=True, slots=True)
 class _Summary:
@@ -491,14 +499,14 @@ def _by_products(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, t
             at = np.flatnonzero(some)
             if at.size:
                 which = (problem, nodes) if some.all() else (problem.of_targets(at), nodes.of_targets(at))
-                part = _collected(which[0], own, which[1], error[at], error[at] <= tol)
+                part = which[1].collected(which[0], own, error[at], error[at] <= tol)
                 out.append(_Part(members[at], replace(part, in_logs=bool(in_logs[at[0]])), count))
                 count = 0
         if done.all():
             return out
         rest = np.flatnonzero(~done)
         problem, members, coarse = problem.of_targets(rest), members[rest], fine.of_targets(rest)
-    return [_Part(members, _collected(problem, own, nodes, error, error <= tol), count)]
+    return [_Part(members, nodes.collected(problem, own, error, error <= tol), count)]
 
 
 def _by_polynomials(
@@ -512,33 +520,51 @@ def _by_polynomials(
     sketch = problem.design.transposed_times(
         np.random.default_rng(SEED).normal(size=(len(problem.design.y), DIRECTIONS)) / np.sqrt(DIRECTIONS)
     )
+
+    def at(shares: FloatArray) -> tuple[Known, _Batch]:
+        nodes = _at_rule(problem, own, noise, ShareRule.at(shares), LOOSE_INNER)
+        known = Known.of(problem, shares, nodes.fits, nodes.log_integrals, sketch)
+        return known, _Batch(members, [replace(fit, quadrature=None) for fit in nodes.fits])
+
     members, out, count = np.arange(problem.design.q), [], -len(edges(bands))
-    nodes = _at_rule(problem, own, noise, ShareRule.at(PolynomialRule.of(bands, FIRST_DEGREE).shares), LOOSE_INNER)
-    known = Known.of(problem, nodes.rule.shares, nodes.fits, nodes.log_integrals, sketch)
     at_edges = _at_rule(problem, own, noise, ShareRule.at(edges(bands)), LOOSE_INNER).log_integrals
+    known, batch = at(PolynomialRule.of(bands, FIRST_DEGREE).shares)
+    batches = [batch]
     for degree in range(FIRST_DEGREE, LARGEST[bands] + 1):
         rule = PolynomialRule.of(bands, degree)
         if degree > FIRST_DEGREE:
-            more = _at_rule(problem, own, noise, ShareRule.at(rule.shares[len(known.fits) :]), LOOSE_INNER)
-            known = known.with_more(Known.of(problem, more.rule.shares, more.fits, more.log_integrals, sketch))
+            more, batch = at(rule.shares[len(known.noise) :])
+            known, batches = known.with_more(more), [*batches, batch]
         found = by_degrees(known, rule, at_edges)
-        done = found.error <= tol
-        if done.any():
-            at = np.flatnonzero(done)
-            part, fits = problem.of_targets(at), [fit.of_targets(at) for fit in known.fits]
-            fit = _collected(
-                part, own, _Nodes(ShareRule.at(rule.shares), fits), found.error[at], done[at], found.weight[:, at]
-            )
-            log_evidence = known.log_integral[:, at]
-            fit = replace(fit, rule=rule, log_integral=found.log_integral[at], log_evidence=log_evidence)
-            out.append(_Part(members[at], fit, len(rule.shares) - count))
+        done = np.flatnonzero(found.error <= tol)
+        if done.size:
+            fits = [fit for each in batches for fit in each.of(members[done]).fits]
+            summed = (found.weight[:, done], found.log_integral[done], found.error[done])
+            fit = _collected(problem.of_targets(done), own, rule, fits, *summed, np.ones(done.size, dtype=bool))
+            fit = replace(fit, log_evidence=known.log_integral[:, done])
+            out.append(_Part(members[done], fit, len(rule.shares) - count))
             count = len(rule.shares)
-        rest = np.flatnonzero(~done)
+        rest = np.flatnonzero(found.error > tol)
         problem, known, members = problem.of_targets(rest), known.of_targets(rest), members[rest]
         at_edges = at_edges[:, rest]
         if not rest.size:
             break
+        # What is held is at most twice what is needed, and copied no more often.
+        batches = [each.of(members) if 2 * members.size < each.members.size else each for each in batches]
     return out, members
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Ridges at some nodes, of some of the targets, by their positions in ascending order."""
+
+    members: IntArray
+    fits: list[RidgeFit]
+
+    def of(self, members: IntArray) -> _Batch:
+        """The same of fewer targets."""
+        which = np.searchsorted(self.members, members)
+        return _Batch(members, [fit.of_targets(which) for fit in self.fits])
 
 
 def _fit_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit:
@@ -559,7 +585,7 @@ def _fit_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, t
     rule = ShareRule(rules[0].box, 0, angles, shares, log_weight)
     nodes = _at_rule(problem, problem.prior(prior), noise, rule)
     error, count = np.concatenate([fit.error for fit in found]), sum(fit.n_iter for fit in found) + len(shares)
-    out = _collected(problem, problem.prior(prior), nodes, error, error <= SAMPLED * tol)
+    out = nodes.collected(problem, problem.prior(prior), error, error <= SAMPLED * tol)
     return replace(out, n_iter=count)
 
 
@@ -589,7 +615,7 @@ def _one_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, t
         nodes = _Nodes(together(rules), fits)
         error = _error_of_scrambles(problem, nodes, scramble_of(list(SIZES[: i + 1])))
     count = len(fits) + ROUNDS * POINTS
-    return replace(_collected(problem, own, nodes, error, error <= SAMPLED * tol), n_iter=count)
+    return replace(nodes.collected(problem, own, error, error <= SAMPLED * tol), n_iter=count)
 
 
 def _error_of_scrambles(problem: BandProblem, nodes: _Nodes, scramble: FloatArray) -> FloatArray:
@@ -632,7 +658,7 @@ def _at_rule(
     options = FitOptions(tol=inner, shared_nodes=problem.count > 1)
     fits = []
     for shares in rule.shares:
-        design, spectrum = problem.at(shares)
+        design, spectrum = problem.at(shares, CANCELLED if inner == INNER else LOOSE_CANCELLED)
         fits.append(fit_integrated(design, spectrum, prior, noise, options))
         exact = fits[-1].perfect | noise.vanishes(design)
         if exact.any():
@@ -694,16 +720,17 @@ def _mean_coefficients(
 def _collected(
     problem: BandProblem,
     prior: BetaPrime,
-    nodes: _Nodes,
+    rule: ShareRule | PolynomialRule,
+    fits: list[RidgeFit],
+    weight: FloatArray,
+    log_integral: FloatArray,
     error: FloatArray,
     converged: BoolArray,
-    given: FloatArray | None = None,
 ) -> BandFit:
-    """The fit by the nodes, with their own weights or those that are given (M, q)."""
-    weight, fits = nodes.weight if given is None else given, nodes.fits
+    """The fit by the ridges at the nodes of a rule and their weights (M, q)."""
     keep = np.flatnonzero((weight > NEGLIGIBLE).any(axis=1))
     kept = weight[keep] / weight[keep].sum(axis=0)
-    factors = np.stack([problem.factors(nodes.rule.shares[m]) for m in keep])
+    factors = np.stack([problem.factors(rule.shares[m]) for m in keep])
     posterior = BandPosterior(
         problem.design,
         problem.band,
@@ -716,12 +743,12 @@ def _collected(
     return BandFit(
         posterior=posterior,
         size=problem.size,
-        rule=nodes.rule,
-        shares=nodes.rule.shares,
+        rule=rule,
+        shares=rule.shares,
         weight=weight,
         spectra=tuple(replace(fit.spectrum, right=None, left=None) for fit in fits),
         prior=prior,
-        log_integral=logsumexp(nodes.log_terms, axis=0),
+        log_integral=log_integral,
         sigma2=np.einsum("mt,mt->t", kept, np.stack([fits[m].sigma2 for m in keep])),
         df=np.einsum(
             "mt,mt->t", kept, np.stack([effective_directions(fits[m].spectrum, fits[m].mixture) for m in keep])

@@ -18,7 +18,7 @@ from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.prior import BetaPrime
-from pybayesridge.ridge.spectrum import Spectrum, rotate
+from pybayesridge.ridge.spectrum import CANCELLED, Spectrum, rotate
 
 LEAST_SHARE = 1e-12
 """A band with a smaller share of the total is given this one: no number that is reported feels the difference."""
@@ -121,8 +121,8 @@ class BandProblem:
         """``c_k`` at shares (K,)."""
         return factors_of(self.size, shares)
 
-    def at(self, shares: FloatArray) -> tuple[Design, Spectrum]:
-        """The design and the rotation of the ridge at shares (K,)."""
+    def at(self, shares: FloatArray, cancelled: float = CANCELLED) -> tuple[Design, Spectrum]:
+        """The design and the rotation of the ridge at shares (K,); `cancelled` as of :func:`rotate`."""
         factor = self.factors(shares)
         of_column = factor[self.band]
         design = replace(self.design, scale=self.design.scale / of_column, standardized_columns=True)
@@ -133,7 +133,7 @@ class BandProblem:
             product, xty = np.zeros(self.products[0].shape, order="F"), None
             for square, own in zip(self.products, factor, strict=True):
                 product += own**2 * square
-        return design, rotate(design, replace(self.first, product=product, xty=xty, scale=design.scale))
+        return design, rotate(design, replace(self.first, product=product, xty=xty, scale=design.scale), cancelled)
 
     def prior(self, prior: BetaPrime) -> BetaPrime:
         """The prior of the ridges at any shares, whose columns have no common divisor."""

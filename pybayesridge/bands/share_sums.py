@@ -21,7 +21,8 @@ FINE = {2: 96, 3: 40}
 """Points in each angle at which polynomials are summed over, by the number of bands; and two thirds of these."""
 
 CAUTION = 10.0
-"""Changes from lower degrees count so many times as errors: with bands of one column they fall slowly."""
+"""Changes from the next lower degree count so many times as errors, those from the one below as they are: with bands of
+one column they fall slowly."""
 
 SATURATED = 100.0
 """Larger log ratios are not told apart."""
@@ -36,7 +37,6 @@ class Known:
 
     Attributes
     ----------
-    fits : list of M RidgeFit
     log_integral : (M, q) array
         Logs of the integrals over the total.
     log_mean : (M, q) array
@@ -48,7 +48,6 @@ class Known:
         Fitted values in random directions, in units of the targets' norms.
     """
 
-    fits: list[RidgeFit]
     log_integral: FloatArray
     log_mean: FloatArray
     noise: FloatArray
@@ -78,7 +77,6 @@ class Known:
             coords = fit.spectrum.project_rows(design, rows) / fit.spectrum.top
             fitted.append(blas.product(coords, mean_coefficients(fit.spectrum, mixture)))
         return cls(
-            fits,
             log_integral,
             np.stack(means),
             np.stack([(fit.mixture.weight * fit.mixture.scale2).sum(axis=0) for fit in fits]),
@@ -88,14 +86,12 @@ class Known:
 
     def with_more(self, more: Known) -> Known:
         """These and further nodes."""
-        names = self.__slots__[1:]
-        each = [np.concatenate([getattr(self, name), getattr(more, name)]) for name in names]
-        return Known([*self.fits, *more.fits], *each)
+        each = [np.concatenate([getattr(self, name), getattr(more, name)]) for name in self.__slots__]
+        return Known(*each)
 
-    def of_targets(self, which: IntArray) -> Known:
+    def of_targets(self, which: IntArray | slice) -> Known:
         """The same of some of the targets."""
-        each = [getattr(self, name)[..., which] for name in self.__slots__[1:]]
-        return Known([fit.of_targets(which) for fit in self.fits], *each)
+        return Known(*(getattr(self, name)[..., which] for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +106,8 @@ class Summed:
 def by_degrees(known: Known, rule: PolynomialRule, at_edges: FloatArray) -> Summed:
     """The sums by polynomials of a degree.
 
-    Their error is the change from polynomials of the two lower degrees, and what they miss at the edges, where log
-    integrals (E, q) are `at_edges`.
+    Their error is the change from polynomials of the two lower degrees, that of the last one times `CAUTION`, and what
+    they miss at the edges, where log integrals (E, q) are `at_edges`.
     """
     bands, q = rule.shares.shape[1], known.log_integral.shape[1]
     fine, coarser = (ShareRule.of(Box.whole(bands), order) for order in (FINE[bands], 2 * FINE[bands] // 3))
@@ -119,12 +115,14 @@ def by_degrees(known: Known, rule: PolynomialRule, at_edges: FloatArray) -> Summ
     between = [one.interpolation(points) for one, points in rules]
     parts = []
     for some in even_parts(q, max(1, AT_ONCE // len(fine.shares))):
-        own = known.of_targets(np.arange(q)[some])
+        own = known.of_targets(some)
         best, *others = [_Sums.of(own, matrix, points) for matrix, (_, points) in zip(between, rules, strict=True)]
-        changes = [CAUTION * _change(own, best, other) for other in others]
+        quadrature, one, two = (_change(own, best, other) for other in others)
         weight = rule.nonnegative(best.weight)
         missed = _missed(own, rule, best.share, fine, at_edges[:, some])
-        error = np.maximum.reduce([*changes, _misfit(own, best.weight, weight), missed])
+        error = np.maximum.reduce(
+            [CAUTION * quadrature, CAUTION * one, two, _misfit(own, best.weight, weight), missed]
+        )
         parts.append(Summed(weight, best.log_integral, error))
     return Summed(
         np.concatenate([part.weight for part in parts], axis=1),

@@ -146,11 +146,10 @@ def shared(log_t2: FloatArray) -> FloatArray | None:
 
 def nodes_of(log_t2: FloatArray, which: IntArray | slice) -> FloatArray:
     """The nodes of some targets, of (K, q): those that are one array for all targets stay so."""
-    own = log_t2[:, which]
     if log_t2.shape[1] > 1 and log_t2.strides[1] == 0:
-        out: FloatArray = np.broadcast_to(log_t2[:, :1], own.shape)
+        out: FloatArray = np.broadcast_to(log_t2[:, :1], (len(log_t2), log_t2[0, which].size))
         return out
-    return own
+    return log_t2[:, which]
 
 
 def penalized_rss(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:

@@ -184,8 +184,11 @@ class Spectrum:
         return replace(self, right=right, left=None)
 
 
-def rotate(design: Design, products: CrossProducts) -> Spectrum:
-    """Diagonalise X'X or XX'; overwrites ``products.product``."""
+def rotate(design: Design, products: CrossProducts, cancelled: float = CANCELLED) -> Spectrum:
+    """Diagonalise X'X or XX'; overwrites ``products.product``.
+
+    Residual sums of squares below the share `cancelled` of y'y, times the condition, are computed from residuals.
+    """
     if min(design.p, design.nu) == 0:
         return empty(design, products.side if design.has_rows else "moments")
     values, vectors = decompose(products.product)
@@ -202,8 +205,8 @@ def rotate(design: Design, products: CrossProducts) -> Spectrum:
     spectrum = _with_targets(design, products, s, top, vectors, smallest, noise)
     if solver != "gram":
         return spectrum
-    cancelled = spectrum.rss0 * (1.0 if lost else min(smallest, 1.0)) < CANCELLED
-    return _refined(design, spectrum, cancelled & ~design.y_vanishes)
+    few_digits = spectrum.rss0 * (1.0 if lost else min(smallest, 1.0)) < cancelled
+    return _refined(design, spectrum, few_digits & ~design.y_vanishes)
 
 
 def _sharpened(design: Design, s: FloatArray, top: float, right: FloatArray) -> tuple[FloatArray, FloatArray]:
