@@ -219,6 +219,19 @@ def test_saved_fit_holds_no_rows(data, tmp_path, capsys):
     assert results.model.exog is None
 
 
+def test_predictions_of_new_successes(tmp_path, capsys):
+    rows = pd.DataFrame({"x": np.linspace(-1, 1, 12), "m": np.arange(5, 17)})
+    rows["s"] = (rows.m * (0.5 + 0.3 * rows.x)).round()
+    path, saved = tmp_path / "d.csv", tmp_path / "fit"
+    rows.to_csv(path, index=False)
+    run(capsys, "ridge", "s ~ x", path, "--family", "binomial", "--trials", "m", "--save", saved)
+    _, out, _ = run(capsys, "predict", saved, path, "--trials", "m")
+    expected = BayesRidge.from_formula("s ~ x", rows, family="binomial", trials="m").fit().get_prediction()
+    found = pd.read_csv(io.StringIO(out))[["obs_ci_lower", "obs_ci_upper"]].to_numpy()
+    np.testing.assert_array_equal(found, expected.conf_int(obs=True))
+    assert "--exposure is for fits with" in refused(capsys, "predict", saved, path, "--exposure", "m")
+
+
 def test_predictions_with_weights_targets_and_gaps(data, frame, tmp_path, capsys):
     saved, path, out = tmp_path / "fit.pickle", tmp_path / "new.csv", tmp_path / "predicted.tsv"
     run(capsys, "ridge", "y + x2 ~ x1 + g", data, "--weights", "w", "--save", saved, "--quiet")

@@ -1,4 +1,4 @@
-"""Prediction intervals of new counts, and of new numbers with Student-t noise."""
+"""Prediction intervals of new counts, of new numbers of successes, and of new numbers with Student-t noise."""
 
 import numpy as np
 import pandas as pd
@@ -13,12 +13,15 @@ RNG = np.random.default_rng(20261127)
 N = 80
 DATA = pd.DataFrame({"a": RNG.normal(size=N), "t": RNG.uniform(0.5, 3, N), "g": np.arange(N) % 8})
 DATA["k"] = RNG.poisson(DATA.t * np.exp(0.5 + 0.6 * DATA.a) * RNG.gamma(2, 0.5, N))
+DATA["m"] = RNG.integers(1, 30, N)
+DATA["s"] = RNG.binomial(DATA.m, RNG.beta(*(5 / (1 + np.exp(sign * (0.3 + 0.8 * DATA.a))) for sign in (-1, 1))))
 DATA["y"] = DATA.a + 0.3 * RNG.standard_t(3, N)
-NEW = pd.DataFrame({"a": [-1.0, 0.0, 2.0], "t": [1.0, 10.0, 300.0]})
+NEW = pd.DataFrame({"a": [-1.0, 0.0, 2.0], "t": [1.0, 10.0, 300.0], "m": [3, 40, 2500]})
+BINOMIAL = ["binomial", "beta-binomial"]
 
 
 def fitted(family, formula="k ~ a", method=None, model=BayesRidge, **options):
-    own = {} if family == "student-t" else {"exposure": "t"}
+    own = {} if family == "student-t" else {"trials": "m"} if family in BINOMIAL else {"exposure": "t"}
     return model.from_formula(formula, DATA, family=family, **own, **options).fit(method)
 
 
@@ -28,6 +31,11 @@ def drawn(res, family):
     if family == "student-t":
         noise = np.stack([rng.standard_t(df, 3) for df in np.minimum(draws["df"], 1e6)])
         return eta + draws[["sigma"]].to_numpy() * noise
+    if family in BINOMIAL:
+        share = 1 / (1 + np.exp(-eta))
+        if family == "beta-binomial":
+            share = rng.beta(share / draws[["alpha"]].to_numpy(), (1 - share) / draws[["alpha"]].to_numpy())
+        return rng.binomial(NEW.m.to_numpy(), share)
     mean = np.exp(eta) * NEW.t.to_numpy()
     if family == "negative-binomial":
         alpha = draws[["alpha"]].to_numpy()
@@ -35,10 +43,12 @@ def drawn(res, family):
     return rng.poisson(mean)
 
 
-@pytest.mark.parametrize("family", ["poisson", "negative-binomial", "student-t"])
+@pytest.mark.parametrize("family", ["poisson", "negative-binomial", "student-t", *BINOMIAL])
 def test_intervals_are_those_of_draws(family):
-    res = fitted(family, "y ~ a" if family == "student-t" else "k ~ a")
-    prediction = res.get_prediction(NEW, **({} if family == "student-t" else {"exposure": "t"}))
+    formula, sizes = ("s ~ a", {"trials": "m"}) if family in BINOMIAL else ("k ~ a", {"exposure": "t"})
+    formula, sizes = ("y ~ a", {}) if family == "student-t" else (formula, sizes)
+    res = fitted(family, formula)
+    prediction = res.get_prediction(NEW, **sizes)
     lower, upper = prediction.conf_int(alpha=0.1, obs=True).T
     frame, draws = prediction.summary_frame(0.1), drawn(res, family)
     np.testing.assert_array_equal(frame[["obs_ci_lower", "obs_ci_upper"]].to_numpy().T, [lower, upper])
@@ -103,9 +113,10 @@ def test_where_there_are_none():
     assert list(prediction.summary_frame()) == ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper"]
     linear = fitted("poisson").get_prediction(NEW, which="linear")
     assert "obs_ci_lower" not in linear.summary_frame()
-    for one in (prediction, linear):
-        with pytest.raises(ValueError, match="is one of two values, and a linear predictor"):
-            one.conf_int(obs=True)
+    with pytest.raises(ValueError, match="is one of two values; for a number of successes pass trials="):
+        prediction.conf_int(obs=True)
+    with pytest.raises(ValueError, match="a linear predictor"):
+        linear.conf_int(obs=True)
 
 
 @pytest.mark.parametrize("dispersion", [None, 0.5])
@@ -116,3 +127,75 @@ def test_selections_of_overdispersed_counts(dispersion):
     assert np.abs(ends - ridge).max() <= 0.1 * ridge.max()
     poisson = fitted("poisson").get_prediction(NEW, exposure="t").conf_int(obs=True)
     assert (ends[1:, 1] > poisson[1:, 1]).all()
+
+
+def test_successes_of_own_rows_have_the_trials_of_the_fit():
+    res = fitted("binomial", "s ~ a")
+    own = res.get_prediction().conf_int(obs=True)
+    np.testing.assert_array_equal(own, res.get_prediction(DATA, trials="m").conf_int(obs=True))
+    assert list(res.get_prediction().summary_frame())[-2:] == ["obs_ci_lower", "obs_ci_upper"]
+    assert "obs_ci_lower" not in res.get_prediction(DATA).summary_frame()
+    one = res.get_prediction(NEW.assign(a=[0.0, np.nan, 1.0]), trials=[5, 5, np.nan]).conf_int(obs=True)
+    assert np.isfinite(one).all(axis=1).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("trials", [0, 2.5, [1, 2], "n"])
+def test_trials_that_are_none(trials):
+    with pytest.raises(ValueError, match="trials"):
+        fitted("binomial", "s ~ a").get_prediction(NEW, trials=trials)
+    with pytest.raises(ValueError, match="trials requires a fit with family='binomial' or 'beta-binomial'"):
+        fitted("poisson").get_prediction(NEW, trials=3)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_successes_of_known_probability(link):
+    """With much data on one rate the interval is that of the binomial distribution."""
+    stats = pytest.importorskip("scipy.stats")
+    data = pd.DataFrame({"s": [30_000_000, 30_000_000], "m": [10**8, 10**8], "a": [0.0, 1.0]})
+    res = BayesRidge.from_formula("s ~ a", data, family="binomial", trials="m", link=link).fit("laplace")
+    trials = np.array([1, 7, 100, 5000])
+    ends = res.get_prediction(pd.DataFrame({"a": np.zeros(4)}), trials=trials).conf_int(obs=True)
+    np.testing.assert_array_equal(ends.T, stats.binom.ppf([[0.025], [0.975]], trials, 0.3))
+
+
+@pytest.mark.parametrize("family", BINOMIAL)
+def test_successes_of_groups_selections_pooled_and_stacked_fits(family):
+    ridge = fitted(family, "s ~ a")
+    ends = ridge.get_prediction(NEW, trials="m").conf_int(obs=True)
+    grouped = fitted(family, "s ~ a + (1 | g)", "laplace")
+    lower, upper = grouped.get_prediction(NEW.assign(g=[0, 99, 99]), trials=200).conf_int(obs=True).T
+    assert (lower >= 0).all()
+    assert (lower < upper).all()
+    assert (upper <= 200).all()
+    np.testing.assert_array_equal(pool([ridge, ridge]).get_prediction(NEW, trials="m").conf_int(obs=True), ends)
+    others = [fitted(name, "s ~ a").get_prediction(NEW, trials="m").conf_int(obs=True) for name in BINOMIAL]
+    mixed = stack([fitted(name, "s ~ a") for name in BINOMIAL], weights=[0.5, 0.5])
+    mixed = mixed.get_prediction(NEW, trials="m").conf_int(obs=True)
+    assert (np.minimum(*others) <= mixed).all()
+    assert (mixed <= np.maximum(*others)).all()
+    with pytest.raises(ValueError, match="pass trials="):
+        pool([ridge, ridge]).get_prediction(NEW).conf_int(obs=True)
+
+
+@pytest.mark.parametrize("method", [None, "ep"])
+def test_successes_of_selections(method):
+    chosen = fitted("binomial", "s ~ a", method, SpikeSlab, prior_inclusion=0.999)
+    ends = chosen.get_prediction(NEW, trials="m").conf_int(obs=True)
+    ridge = fitted("binomial", "s ~ a").get_prediction(NEW, trials="m").conf_int(obs=True)
+    assert (np.abs(ends - ridge) <= 1 + 0.02 * NEW.m.to_numpy()[:, None]).all()
+
+
+@pytest.mark.parametrize("family", BINOMIAL)
+def test_intervals_hold_new_successes(family):
+    rng, inside = np.random.default_rng(5), []
+    for _ in range(12):
+        a, trials = rng.normal(size=(2, 120)), rng.integers(20, 60, size=(2, 120))
+        share = 1 / (1 + np.exp(-0.5 - 0.8 * a))
+        share = share if family == "binomial" else rng.beta(6 * share, 6 - 6 * share)
+        successes = rng.binomial(trials, share)
+        data = pd.DataFrame({"a": a[0], "s": successes[0], "m": trials[0]})
+        res = BayesRidge.from_formula("s ~ a", data, family=family, trials="m").fit("laplace")
+        lower, upper = res.get_prediction({"a": a[1]}, trials=trials[1]).conf_int(0.1, obs=True).T
+        inside.append(((lower <= successes[1]) & (successes[1] <= upper)).mean())
+    # Ends are whole numbers: at least 90 %, and by a few trials more.
+    assert 0.89 < np.mean(inside) < 0.95

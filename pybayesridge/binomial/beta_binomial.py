@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, gammaln, polygamma, psi
+from scipy.special import betainc, expit, gammaln, polygamma, psi
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.likelihood import Binomial, from_counts, mean_probability
@@ -53,6 +53,16 @@ with the distance from there."""
 FAR, MANY = 7.0, 512
 """Standard deviations of a cavity, on either side of its middle, within which such nodes are as close as equally
 spaced ones; the number of equally spaced ones above which there are such nodes."""
+
+FEW = 1000
+"""Distribution functions of so many trials are sums, whose first terms are above 2^-1000."""
+
+AROUND, BEYOND = 6.0, 18.0
+"""For more trials they are averages over the log odds of a beta variable, which go on both sides so many standard
+deviations of the normal density with its curvature at the top, and by an exponent in its exponential tail;"""
+
+SPACED, COUNTS = 0.7, (17, 21, 25, 33, 49)
+"""the spacing in these standard deviations, and how many there may be. They are off by 1e-6 at the most."""
 
 WIDE, NEAR = 9.0, 40.0
 """Half widths of these grids: standard deviations of the cavity, and units around the row's own share."""
@@ -228,6 +238,17 @@ class BetaBinomial(Binomial):
         trials = (self.successes + self.failures)[:, None]
         return successes_of(trials, self.mean(eta), np.array(self.alpha), generator)
 
+    def up_to(self, y: FloatArray, eta: FloatArray, extent: FloatArray | None = None) -> FloatArray:
+        """Probability of at most `y` successes among `extent` trials."""
+        trials = np.ones(1) if extent is None else extent
+        y, trials, eta = np.broadcast_arrays(y, trials, eta)
+        out = np.ones(eta.shape)
+        few = trials <= FEW
+        for where, function in ((few & (y < trials), _sums), (~few & (y < trials), _integrals)):
+            if where.any():
+                out[where] = function(y[where], trials[where], eta[where], 1.0 / self.alpha)
+        return out
+
     def deviances(self, mean: FloatArray) -> FloatArray:
         """Twice the log likelihood of the row's own share less that of `mean`, of one copy, (n,)."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -251,6 +272,77 @@ def _nodes(low: FloatArray, high: FloatArray, count: int, unit: float) -> tuple[
     v = first + (last - first) * np.linspace(0.0, 1.0, count)[:, None]
     spacing = (last - first)[None] / (count - 1)
     return (v, spacing) if np.isinf(unit) else (unit * np.sinh(v), spacing * unit * np.cosh(v))
+
+
+def _sums(y: FloatArray, trials: FloatArray, eta: FloatArray, s: float) -> FloatArray:
+    """Probabilities of at most `y` successes, by the recursion over the rarer outcome; all (m,).
+
+    No success has a probability of at least ``(1 - mean)^trials`` where it is the rarer outcome.
+    """
+    rare = eta <= 0
+    most = np.where(rare, y, trials - y - 1.0)
+    order = np.argsort(-most)
+    a, b = expit(-np.abs(eta[order])) * s, expit(np.abs(eta[order])) * s
+    count, size = trials[order], most[order]
+    term = np.exp(log_rising(b, count) - log_rising(np.array(s), count))
+    total = term.copy()
+    for k in range(int(size[0])):
+        left = int(np.searchsorted(-size, -k, side="left"))
+        part = slice(0, left)
+        term[part] *= (count[part] - k) / (k + 1.0) * ((a[part] + k) / (b[part] + (count[part] - k - 1.0)))
+        total[part] += term[part]
+    out = np.empty(y.size)
+    out[order] = np.minimum(total, 1.0)
+    return np.where(rare, out, 1.0 - out)
+
+
+def _integrals(y: FloatArray, trials: FloatArray, eta: FloatArray, s: float) -> FloatArray:
+    """The same by the trapezoidal rule: that one beta variable, the share, is below another one; all (m,).
+
+    At most y successes among m trials have the probability that a Beta(y + 1, m - y) variable is above the share of
+    success. The distribution function of one is averaged over the other, the narrower one on the scale of log odds.
+    """
+    a, b, c, d = expit(eta) * s, expit(-eta) * s, y + 1.0, trials - y
+    over_share = _log_odds_variance(a, b) < _log_odds_variance(c, d)
+    first, second = np.where(over_share, a, c), np.where(over_share, b, d)
+    other, rest = np.where(over_share, c, a), np.where(over_share, d, b)
+    out = np.empty(y.size)
+    low, high, needed = _log_odds_range(first, second)
+    size = np.searchsorted(COUNTS[:-1], needed)
+    for group in np.unique(size):
+        members, count = np.flatnonzero(size == group), COUNTS[group]
+        step = max(1, CHUNK // count)
+        for start in range(0, members.size, step):
+            at = members[start : start + step]
+            odds, weight = _log_odds_rule(first[at], second[at], low[at], high[at], count)
+            below = betainc(other[at], rest[at], expit(odds))
+            out[at] = (weight * below).sum(axis=0) / weight.sum(axis=0)
+    return np.where(over_share, 1.0 - out, out)
+
+
+def _log_odds_variance(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Variance of the log odds of beta variables."""
+    out: FloatArray = polygamma(1, np.maximum(a, 1e-100)) + polygamma(1, np.maximum(b, 1e-100))
+    return out
+
+
+def _log_odds_range(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Distances from the top of the density of log odds beyond which nothing is, and how many nodes it needs."""
+    sd = np.sqrt((a + b) / a / b)
+    low, high = -AROUND * sd - BEYOND / a, AROUND * sd + BEYOND / b
+    return low, high, (high - low) / (SPACED * sd) + 1.0
+
+
+def _log_odds_rule(
+    a: FloatArray, b: FloatArray, low: FloatArray, high: FloatArray, count: int
+) -> tuple[FloatArray, FloatArray]:
+    """Equally spaced log odds of beta variables, and their densities relative to the top, each (count, m)."""
+    size = a + b
+    away = low + (high - low) * np.linspace(0.0, 1.0, count)[:, None]
+    # Above the top the same with the outcomes exchanged, whose exponential is below 1.
+    change = np.where(away < 0, np.log1p(a / size * np.expm1(np.minimum(away, 0.0))), 0.0)
+    change += np.where(away > 0, away + np.log1p(b / size * np.expm1(-np.maximum(away, 0.0))), 0.0)
+    return np.log(a / b) + away, np.exp(a * away - size * change)
 
 
 def log_rising(a: FloatArray, count: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, ndtr, xlogy
+from scipy.special import betainc, gammaln, ndtr, xlogy
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.link import (
@@ -137,6 +137,17 @@ class Binomial(Likelihood):
         """Numbers of successes."""
         trials = (self.successes + self.failures).astype(np.int64)
         return generator.binomial(trials[:, None], self.mean(eta)).astype(np.float64)
+
+    def up_to(self, y: FloatArray, eta: FloatArray, extent: FloatArray | None = None) -> FloatArray:
+        """Probability of at most `y` successes among `extent` trials."""
+        trials = np.ones(1) if extent is None else extent
+        fewer = np.maximum(trials - y, 0.5)
+        out: FloatArray = np.where(y < trials, betainc(fewer, y + 1.0, self.mean(-eta)), 1.0)
+        return out
+
+    def around(self, eta: FloatArray, extent: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """No success, and successes only."""
+        return np.full(eta.shape, -1.0), np.ones(eta.shape) if extent is None else extent
 
     def mean_over(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Mean of the probability of success where the linear predictor is normal; shape of `mean`."""

@@ -11,13 +11,15 @@ import numpy as np
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.binomial.augmentation import BinomialRows
 from pybayesridge.binomial.left_out import SampledSets, rows_left_out
-from pybayesridge.binomial.likelihood import Binomial
+from pybayesridge.binomial.likelihood import Binomial, from_counts
 from pybayesridge.binomial.link import LATENT_VARIANCE, Link
 from pybayesridge.binomial.logistic_normal import probability_moments
 from pybayesridge.data.units import units_of
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.linalg.blocks import dense
 from pybayesridge.posterior.left_out import LeftOut
+from pybayesridge.posterior.quantiles import Common
+from pybayesridge.posterior.responses import Normals, Part, ResponseLaw
 from pybayesridge.selection.hyperparameters import Interval
 from pybayesridge.selection.moments import covariance, draw, draw_chain
 from pybayesridge.selection.posterior import BLOCK, ExactPosterior
@@ -117,6 +119,21 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
         for _, center, spread in self.linear_components(x_rows, z_rows):
             parts.append(self.exact.error_of_mean(probability_moments(center, spread, self.link)[0]))
         return np.concatenate(parts)
+
+    def new_responses(
+        self,
+        x_rows: AnyArray,
+        z_rows: FloatArray,
+        offset: FloatArray | float = 0.0,
+        extent: FloatArray | None = None,
+    ) -> ResponseLaw:
+        """The law of a new number of successes at rows with trials `extent`; see the posterior of a ridge."""
+        center, spread = np.empty((2, self.joint.n, z_rows.shape[0]))
+        for at, mean, variance in self.linear_components(x_rows, z_rows):
+            center[:, at], spread[:, at] = mean, variance
+        components = Common(center + offset, np.sqrt(spread), self.component_weights, np.inf)
+        likelihood = from_counts(np.zeros(0), None, None, self.link)
+        return ResponseLaw([Part(1.0, Normals(components), likelihood.up_to, likelihood.around, extent)], whole=True)
 
     def _predictors(
         self, x_rows: AnyArray, z_rows: FloatArray

@@ -279,6 +279,12 @@ def _predict(parser: argparse.ArgumentParser) -> None:
         help=f"column of exposures, of a fit with --family {' or '.join(those_with('exposure'))} (default: 1 each)",
     )
     parser.add_argument(
+        "--trials",
+        metavar="COLUMN",
+        help="column of numbers of trials, for prediction intervals of new numbers of successes, of a fit with "
+        f"--family {' or '.join(those_with('trials'))}",
+    )
+    parser.add_argument(
         "--allow-code",
         action="store_true",
         help="read a MODEL that can run Python code: one whose formula has more than columns, arithmetic, "

@@ -90,20 +90,21 @@ def predict(arguments: argparse.Namespace) -> None:
                 )
             _check_column("--weights", arguments.weights, frame)
             weights = frame[arguments.weights]
-        if arguments.exposure is not None:
-            if results.model.distribution.per_row != "exposure":
+        sizes = {name: getattr(arguments, name) for name in ("exposure", "trials")}
+        sizes = {name: column for name, column in sizes.items() if column is not None}
+        for name, column in sizes.items():
+            if results.model.distribution.per_row != name:
                 raise ValueError(
-                    f"--exposure is for fits with --family {' or '.join(those_with('exposure'))}, and this "
+                    f"--{name} is for fits with --family {' or '.join(those_with(name))}, and this "
                     f"is a {results.model.family} fit"
                 )
-            _check_column("--exposure", arguments.exposure, frame)
+            _check_column(f"--{name}", column, frame)
         numbers = [] if spec is None else set(spec.variables) - set(text)
         read = [name for name in numbers if name in frame.columns]
         _refuse_decimal_commas(arguments, frame, read)
         with progress("predicting", quiet=arguments.quiet):
             given = {} if weights is None else {"weights": weights}
-            given |= {} if arguments.exposure is None else {"exposure": arguments.exposure}
-            out = results.get_prediction(frame, **given).summary_frame(alpha=arguments.alpha)
+            out = results.get_prediction(frame, **given, **sizes).summary_frame(alpha=arguments.alpha)
     if isinstance(out.columns, pd.MultiIndex):
         out.columns = pd.Index([f"{target}:{name}" for target, name in out.columns])
     write_table(out, arguments.output)

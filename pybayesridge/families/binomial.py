@@ -74,6 +74,7 @@ class BinomialFamily(LatentFamily):
     codes_itself: ClassVar[bool] = True
     predicted: ClassVar[str] = "probability of the event"
     predicts_shares: ClassVar[bool] = True
+    new_intervals: ClassVar[bool] = True
     scores: ClassVar[tuple[Score, ...]] = (
         Score("log_score", "log score", "larger", log_score),
         Score("brier", "Brier score", "smaller", brier_score),

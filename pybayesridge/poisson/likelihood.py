@@ -153,12 +153,12 @@ class Poisson(Likelihood):
         mean = np.minimum(self.exposure[:, None] * self.mean(eta), MOST_DRAWN)
         return generator.poisson(mean).astype(np.float64)
 
-    def up_to(self, y: FloatArray, eta: FloatArray) -> FloatArray:
-        """Probability of a count of at most `y` for an exposure of 1; from -1 on it rises between counts too."""
-        out: FloatArray = np.where(y > -1.0, gammaincc(np.maximum(y, -1.0) + 1.0, self.mean(eta)), 0.0)
+    def up_to(self, y: FloatArray, eta: FloatArray, extent: FloatArray | None = None) -> FloatArray:
+        """Probability of a count of at most `y` for an exposure of 1."""
+        out: FloatArray = gammaincc(y + 1.0, self.mean(eta))
         return out
 
-    def around(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def around(self, eta: FloatArray, extent: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """No count, and more than twice the mean."""
         return np.full(eta.shape, -1.0), np.minimum(2.0 * self.mean(eta) + 10.0, MOST_DRAWN)
 

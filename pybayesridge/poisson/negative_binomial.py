@@ -139,12 +139,12 @@ class NegativeBinomial(Poisson):
         """Counts."""
         return counts_of(self.exposure[:, None] * self.mean(eta), np.array(self.alpha), generator)
 
-    def up_to(self, y: FloatArray, eta: FloatArray) -> FloatArray:
-        """Probability of a count of at most `y` for an exposure of 1; from -1 on it rises between counts too."""
+    def up_to(self, y: FloatArray, eta: FloatArray, extent: FloatArray | None = None) -> FloatArray:
+        """Probability of a count of at most `y` for an exposure of 1."""
         if self.alpha < NO_DISPERSION:
-            return Poisson.up_to(self, y, eta)
+            return Poisson.up_to(self, y, eta, extent)
         failure = 1.0 / (1.0 + self.alpha * self.mean(eta))
-        out: FloatArray = np.where(y > -1.0, betainc(1.0 / self.alpha, np.maximum(y, -1.0) + 1.0, failure), 0.0)
+        out: FloatArray = betainc(1.0 / self.alpha, y + 1.0, failure)
         return out
 
     def tilted(self, cavity: Cavity) -> Tilted:

@@ -32,7 +32,7 @@ def exact(df: float) -> Law:
     return lambda x: (stdtr(df, x), constant * np.exp(-(df + 1) / 2 * np.log1p(x**2 / df)))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def tabulated(df: float) -> Law:
     """Distribution function and density of a t (normal: df inf) distribution, by cubic Hermite interpolation."""
     points = np.linspace(-REACH, REACH, round(2 * REACH / SPACING) + 1)

@@ -106,7 +106,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         """
         if exog is None and groups:
             return super().predict(which=which, exposure=exposure)
-        rows, split, labels, extent = self._new_rows(exog, transform, exposure, new_levels, groups)
+        rows, split, labels, extent = self._new_rows(exog, transform, exposure, None, new_levels, groups)
         if check_which(which) == "linear":
             return pd.Series(self.model.predict(self.arrays.params, rows, which="linear"), index=labels)
         found = self._predictions(rows, split, labels, which, extent)
@@ -121,12 +121,13 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         exposure: ArrayLike | str | None = None,
         new_levels: str = "sample",
         groups: bool = True,
+        trials: ArrayLike | str | None = None,
     ) -> GeneralizedPrediction:
         """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible intervals.
 
         Parameters
         ----------
-        exog, transform, which, row_labels, exposure
+        exog, transform, which, row_labels, exposure, trials
             As for a ridge with one penalty. Groups may be ones that the fit has not seen, or missing.
         new_levels : {"sample", "zero"}
             The effect of such a group: ``"sample"`` is a draw from the population of groups, with mean 0 and the
@@ -136,17 +137,17 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
             Whether the effects of groups, such as ``(1 | g)``, are part of the prediction; without them it is that of
             a group in the middle.
         """
-        rows, split, labels, extent = self._new_rows(exog, transform, exposure, new_levels, groups)
+        rows, split, labels, extent = self._new_rows(exog, transform, exposure, trials, new_levels, groups)
         labels = labels if row_labels is None else pd.Index(row_labels)
         return self._predictions(rows, split, labels, which, extent)
 
     def columns_of_new(self, exog: RowsLike | None, transform: bool) -> tuple[tuple[AnyArray, FloatArray], pd.Index]:
         """Penalised and unpenalised columns of rows to predict, also of new groups, and the labels of the rows."""
-        _, split, labels, _ = self._new_rows(exog, transform, None, "sample", True)
+        _, split, labels, _ = self._new_rows(exog, transform, None, None, "sample", True)
         return split, labels
 
     def _new_rows(
-        self, exog: RowsLike | None, transform: bool, exposure: Any, new_levels: str, groups: bool
+        self, exog: RowsLike | None, transform: bool, exposure: Any, trials: Any, new_levels: str, groups: bool
     ) -> tuple[AnyArray, tuple[AnyArray, FloatArray], pd.Index, FloatArray | None]:
         """Rows, the same split into penalised and unpenalised columns, their labels and extents."""
         if new_levels not in ("sample", "zero"):
@@ -155,7 +156,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         x, z = self.model.split_rows(rows, self.posterior.design)
         if new_levels == "sample" and unseen.any():
             x = sparse.hstack([x, unseen]).tocsr() if sparse.issparse(x) else np.hstack([x, unseen])
-        return rows, (x, z), labels, self.extent_of_rows(exog, exposure, labels)
+        return rows, (x, z), labels, self.extent_of_rows(exog, exposure, labels, trials)
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients, on the scale of the link.

@@ -18,7 +18,6 @@ from pybayesridge.data.frames import make_frame
 from pybayesridge.families.registry import those_with
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import AROUND_MEDIAN, Answer, Ask, average, mixed_error, pooled, total_moments
-from pybayesridge.posterior.responses import ResponseLaw
 from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import direction, predictive_checks
 from pybayesridge.results import effects as variable_effects
@@ -38,6 +37,7 @@ from pybayesridge.results.plots import predictive as predictive_plots
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.prediction import BayesPrediction, GeneralizedPrediction
 from pybayesridge.results.ratios import Ratios
+from pybayesridge.results.response_scale import new_quantiles, no_interval
 from pybayesridge.results.sensitivity import prior_sensitivity
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.results.variance_components import VarianceComponents
@@ -304,6 +304,7 @@ class PooledResults(Ratios, Shown, saved.Saveable):
         which: str = "mean",
         weights: ArrayLike | None = None,
         exposure: ArrayLike | str | None = None,
+        trials: ArrayLike | str | None = None,
     ) -> BayesPrediction | GeneralizedPrediction:
         """Predictions with credible and prediction intervals: ``.summary_frame(alpha)``.
 
@@ -321,8 +322,10 @@ class PooledResults(Ratios, Shown, saved.Saveable):
             For Gaussian responses: precision weights of new observations, as for a single fit.
         exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, as for a single fit.
+        trials : int, (m,) array-like or str, for yes/no responses
+            Numbers of trials of the rows, as for a single fit.
         """
-        return mixed_prediction(self.fits, None, exog, transform, target, which, weights, exposure)
+        return mixed_prediction(self.fits, None, exog, transform, target, which, weights, exposure, trials)
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
         """Posterior of the hyperparameters: the table of a single fit, for the mixture over the fits.
@@ -605,11 +608,12 @@ def mixed_prediction(
     which: str,
     weights: ArrayLike | None,
     exposure: ArrayLike | str | None = None,
+    trials: ArrayLike | str | None = None,
 ) -> BayesPrediction | GeneralizedPrediction:
     """Predictions of the mixture of several fits with weights `share`; see `PooledResults.get_prediction`."""
     check_which(which)
-    if exposure is not None or not fits[0].model.distribution.is_linear:
-        return _generalized_prediction(fits, share, exog, transform, which, exposure)
+    if exposure is not None or trials is not None or not fits[0].model.distribution.is_linear:
+        return _generalized_prediction(fits, share, exog, transform, which, exposure, trials)
     laws, labels = zip(*(fit.law_of_new(exog, transform) for fit in fits), strict=True)
     noises = [
         fit.model.noise_factors(len(own), weights, own=exog is None) for fit, own in zip(fits, labels, strict=True)
@@ -638,20 +642,23 @@ def _generalized_prediction(
     transform: bool,
     which: str,
     exposure: ArrayLike | str | None,
+    trials: ArrayLike | str | None = None,
 ) -> GeneralizedPrediction:
     family = fits[0].model.distribution
-    if exposure is not None and family.per_row != "exposure":
-        raise ValueError(f"exposure requires fits with family={either(those_with('exposure'))}")
-    each = [fit.get_prediction(exog, transform, which=which, exposure=exposure) for fit in fits]
+    for name, given in (("exposure", exposure), ("trials", trials)):
+        if given is not None and family.per_row != name:
+            raise ValueError(f"{name} requires fits with family={either(those_with(name))}")
+    sizes = {} if exposure is None and trials is None else {family.per_row: trials if exposure is None else exposure}
+    each = [fit.get_prediction(exog, transform, which=which, **sizes) for fit in fits]
     mean, sd = total_moments([one.predicted_mean for one in each], [one.se for one in each], share)
     whole = np.flatnonzero(~np.isnan(mean))
     asked = []
     for fit in fits:
         (x, z), labels = fit.columns_of_new(exog, transform)
-        extent = None if which == "linear" else fit.extent_of_rows(exog, exposure, labels)
-        offset = family.offset(None if extent is None else extent[whole])
-        asked.append((fit.posterior, (x[whole], z[whole], offset)))
-    law = pooled([posterior.rows(*rows) for posterior, rows in asked], share)
+        extent = None if which == "linear" else fit.extent_of_rows(exog, exposure, labels, trials)
+        extent = None if extent is None else extent[whole]
+        asked.append((fit.posterior, x[whole], z[whole], extent))
+    law = pooled([posterior.rows(x, z, family.offset(extent)) for posterior, x, z, extent in asked], share)
 
     def placed(values: FloatArray) -> FloatArray:
         out = np.full((len(mean), values.shape[1]), np.nan)
@@ -662,17 +669,12 @@ def _generalized_prediction(
         out = placed(law.ask(Ask(tuple(at.tolist()))).quantiles[:, 0])
         return out if which == "linear" else family.mean(out)
 
-    def of_new(at: FloatArray) -> FloatArray:
-        laws = [posterior.new_responses(*rows) for posterior, rows in asked]
-        weight = np.full(len(laws), 1.0 / len(laws)) if share is None else share
-        return placed(ResponseLaw.mixed(laws, weight).quantiles(at))
-
     if which == "mean" and not family.has_mean:
         low, mean, high = quantiles(np.array(AROUND_MEDIAN)).T
         sd = 0.5 * (high - low)
     mcse = mixed_error([one.mcse for one in each], share)
     shares = which == "mean" and family.predicts_shares
-    new = of_new if family.new_intervals and which == "mean" else None
+    new = no_interval(family, which, extent) or (lambda at: placed(new_quantiles(asked, share, family, at)))
     return GeneralizedPrediction(mean, sd, quantiles, each[0].row_labels, shares=shares, mcse=mcse, of_new=new)
 
 

@@ -181,8 +181,8 @@ class GeneralizedPrediction(Shown):
         Whether they are probabilities.
     mcse : (m,) array or None
         Monte Carlo standard error of the means of a fit whose sets of columns were sampled.
-    of_new : callable or None
-        Likewise the quantiles of a new response; None where it has no interval.
+    of_new : callable or str
+        Likewise the quantiles of a new response; where it has no interval the reason.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class GeneralizedPrediction(Shown):
         *,
         shares: bool,
         mcse: FloatArray | None = None,
-        of_new: Callable[[FloatArray], FloatArray] | None = None,
+        of_new: Callable[[FloatArray], FloatArray] | str,
     ) -> None:
         self.predicted_mean, self.se, self.row_labels, self.mcse = mean, sd, row_labels, mcse
         self._quantiles, self._shares, self._of_new = quantiles, shares, of_new
@@ -209,31 +209,31 @@ class GeneralizedPrediction(Shown):
     def conf_int(self, alpha: float = 0.05, obs: bool = False) -> FloatArray:
         """Equal-tailed credible intervals, or with `obs` prediction intervals of a new response, (m, 2).
 
-        The ends of an interval of a new count are counts, so that its probability is at least ``1 - alpha``.
+        The ends of an interval of a new count, or of a new number of successes, are whole numbers, so that its
+        probability is at least ``1 - alpha``.
 
         Raises
         ------
         ValueError
-            For `obs` where a new response has no interval: yes/no responses and linear predictors.
+            For `obs` where a new response has no interval: yes/no responses without numbers of trials, and linear
+            predictors.
         """
         at = np.array([check_alpha(alpha) / 2, 1 - alpha / 2])
         if not obs:
             return self._quantiles(at)
-        if self._of_new is None:
-            raise ValueError(
-                "obs=True is for counts and for numbers: a new yes/no response is one of two values, and a linear "
-                "predictor (which='linear') is no response"
-            )
+        if isinstance(self._of_new, str):
+            raise ValueError(f"obs=True is for counts and for numbers: {self._of_new}")
         return self._of_new(at)
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """A row for each prediction, with statsmodels' columns: mean, mean_se, mean_ci_lower, mean_ci_upper.
 
-        Counts, and numbers with Student-t noise, also have obs_ci_lower and obs_ci_upper, the prediction interval of
-        a new response. If sets of columns were sampled, ``mcse`` is the Monte Carlo standard error of the mean.
+        Counts, numbers of successes among trials, and numbers with Student-t noise also have obs_ci_lower and
+        obs_ci_upper, the prediction interval of a new response. If sets of columns were sampled, ``mcse`` is the
+        Monte Carlo standard error of the mean.
         """
         parts = [self.predicted_mean, self.se, self.conf_int(alpha)]
-        if self._of_new is not None:
+        if not isinstance(self._of_new, str):
             parts.append(self.conf_int(alpha, obs=True))
         values = np.column_stack(parts)
         out = pd.DataFrame(values, index=self.row_labels, columns=COLUMNS[: values.shape[1]])

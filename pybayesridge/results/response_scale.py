@@ -14,6 +14,7 @@ from pybayesridge.data.arrays import as_weights, check_weights
 from pybayesridge.data.frames import to_pandas
 from pybayesridge.families.registry import those_with
 from pybayesridge.posterior.laws import Ask
+from pybayesridge.posterior.responses import ResponseLaw, in_blocks
 from pybayesridge.results.arguments import check_alpha, term_positions
 from pybayesridge.results.base import LinearResults
 from pybayesridge.results.labelled import Lacking, of_family
@@ -21,7 +22,7 @@ from pybayesridge.results.monte_carlo import errors_of_coefficients, is_sampled
 from pybayesridge.results.plots import probabilities as plots
 from pybayesridge.results.prediction import GeneralizedPrediction
 from pybayesridge.results.ratios import Ratios
-from pybayesridge.text import either
+from pybayesridge.text import either, listed
 
 NOT_A_PICTURE = "plot_{name} is for family='gaussian': use {instead}"
 
@@ -71,24 +72,21 @@ class ResponseScaleResults(Ratios, LinearResults):
         x, z = self.model.split_rows(rows, self.posterior.design)
         return over_complete(rows, lambda keep: self.posterior.response_means(x[keep], z[keep]))
 
-    def extent_of_rows(self, exog: RowsLike | None, exposure: Any, labels: pd.Index) -> FloatArray | None:
-        """The exposures of rows to predict: those given, or those of the fit for its own rows. Internal."""
-        family = self.model.distribution
-        if exposure is None:
+    def extent_of_rows(
+        self, exog: RowsLike | None, exposure: Any, labels: pd.Index, trials: Any = None
+    ) -> FloatArray | None:
+        """The exposures or trials of rows to predict: those given, or those of the fit for its own rows. Internal."""
+        own = self.model.distribution.per_row
+        for name, given in (("exposure", exposure), ("trials", trials)):
+            if given is not None and own != name:
+                raise ValueError(f"{name} requires a fit with family={either(those_with(name))}")
+        if exposure is None and trials is None:
             return self.model.data.extent if exog is None else None
-        if family.per_row != "exposure":
-            raise ValueError(f"exposure requires a fit with family={either(those_with('exposure'))}")
-        if isinstance(exposure, str):
-            frame = to_pandas(exog, "exog")
-            if isinstance(frame, Mapping):
-                frame = pd.DataFrame(frame)
-            if not isinstance(frame, pd.DataFrame) or exposure not in frame.columns:
-                raise ValueError(f"exposure names {exposure!r}, which is not a column of exog")
-            exposure = frame[exposure].to_numpy()
-        if np.ndim(exposure) == 0:
-            return np.full(len(labels), positive("exposure", exposure))
-        out = as_weights(exposure, len(labels), "exposure")
-        check_weights(out[~np.isnan(out)], labels[~np.isnan(out)], "exposure")
+        out = _per_row(own, exog, trials if exposure is None else exposure, labels)
+        if own == "trials":
+            bad = np.flatnonzero((out != np.rint(out)) & ~np.isnan(out))
+            if bad.size:
+                raise ValueError(f"trials must be whole numbers: row(s) {listed(labels[bad].tolist())}")
         return out
 
     def predict(
@@ -135,6 +133,7 @@ class ResponseScaleResults(Ratios, LinearResults):
         which: str = "mean",
         row_labels: Sequence[Any] | pd.Index | None = None,
         exposure: ArrayLike | str | None = None,
+        trials: ArrayLike | str | None = None,
     ) -> GeneralizedPrediction:
         """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible intervals.
 
@@ -151,6 +150,9 @@ class ResponseScaleResults(Ratios, LinearResults):
             Labels of the rows, instead of those of `exog`.
         exposure : float, (m,) array-like or str, for counts
             As for :meth:`predict`.
+        trials : int, (m,) array-like or str, for yes/no responses
+            Numbers of trials of the rows, or the column of `exog` with them: for the prediction interval of a new
+            number of successes. By default those of the fit for its own rows.
 
         Examples
         --------
@@ -163,7 +165,7 @@ class ResponseScaleResults(Ratios, LinearResults):
         [[0.68, 0.16, 0.34, 0.92]]
         """
         rows, labels = self.model.new_rows(exog, transform)
-        extent = self.extent_of_rows(exog, exposure, labels)
+        extent = self.extent_of_rows(exog, exposure, labels, trials)
         if row_labels is not None:
             labels = pd.Index(row_labels)
         return self._predictions(rows, self.model.split_rows(rows, self.posterior.design), labels, which, extent)
@@ -180,7 +182,7 @@ class ResponseScaleResults(Ratios, LinearResults):
         x, z = split
         post, sampled, family = self.posterior, is_sampled(self), self.model.distribution
         linear = family.predicted_on(check_which(which)) == "linear"
-        of_response = family.new_intervals and which == "mean"
+        none = no_interval(family, which, extent)
 
         def found(keep: IntArray) -> FloatArray:
             own = x[keep], z[keep]
@@ -197,8 +199,11 @@ class ResponseScaleResults(Ratios, LinearResults):
             return ends if linear else family.mean(ends)
 
         def new(keep: IntArray, at: FloatArray) -> FloatArray:
-            offset = family.offset(None if extent is None else extent[keep])
-            return post.new_responses(x[keep], z[keep], offset).quantiles(at)
+            known = keep if extent is None else keep[~np.isnan(extent[keep])]
+            out = np.full((keep.size, at.size), np.nan)
+            own = None if extent is None else extent[known]
+            out[np.isin(keep, known)] = new_quantiles([(post, x[known], z[known], own)], None, family, at)
+            return out
 
         def of_rows(values: FloatArray) -> FloatArray:
             return values if linear else family.of_rows(values.T, extent).T
@@ -211,7 +216,7 @@ class ResponseScaleResults(Ratios, LinearResults):
             labels,
             shares=family.predicts_shares and not linear,
             mcse=mcse[0] if mcse else None,
-            of_new=(lambda at: over_complete(rows, lambda keep: new(keep, at))) if of_response else None,
+            of_new=none or (lambda at: over_complete(rows, lambda keep: new(keep, at))),
         )
 
     def ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -242,6 +247,60 @@ class ResponseScaleResults(Ratios, LinearResults):
     def instead_of_residuals(self) -> str:
         """What to draw in place of residuals. Internal."""
         return str(self.model.distribution.instead_of_residuals)
+
+
+def no_interval(family: Any, which: str, extent: FloatArray | None) -> str:
+    """Why a new response has no prediction interval; empty if it has one."""
+    if which == "linear" or not family.new_intervals:
+        return "a linear predictor (which='linear') is no response"
+    if family.per_row != "trials" or extent is not None:
+        return ""
+    return "a new yes/no response is one of two values; for a number of successes pass trials= to get_prediction()"
+
+
+def new_quantiles(
+    asked: Sequence[tuple[Any, AnyArray, FloatArray, FloatArray | None]],
+    share: FloatArray | None,
+    family: Any,
+    at: FloatArray,
+) -> FloatArray:
+    """Quantiles of new responses of m rows at probabilities `at`, (m, len(at)), of the mixture of several posteriors.
+
+    Parameters
+    ----------
+    asked : sequence of tuples
+        Each posterior, penalised and unpenalised columns of the rows, and their exposures or trials or None.
+    share : (M,) array or None
+        Weights of the posteriors; None for equal ones.
+    family : Family
+    at : (c,) array
+    """
+    weight = np.full(len(asked), 1.0 / len(asked)) if share is None else share
+
+    def law(part: slice) -> ResponseLaw:
+        laws = []
+        for posterior, x, z, extent in asked:
+            own = None if extent is None else extent[part]
+            laws.append(posterior.new_responses(x[part], z[part], family.offset(own), own))
+        return ResponseLaw.mixed(laws, weight)
+
+    return in_blocks(asked[0][2].shape[0], law, at)
+
+
+def _per_row(name: str, exog: RowsLike | None, given: Any, labels: pd.Index) -> FloatArray:
+    """Positive numbers for rows to predict: one for all, one for each, or those of a column of `exog`."""
+    if isinstance(given, str):
+        frame = to_pandas(exog, "exog")
+        if isinstance(frame, Mapping):
+            frame = pd.DataFrame(frame)
+        if not isinstance(frame, pd.DataFrame) or given not in frame.columns:
+            raise ValueError(f"{name} names {given!r}, which is not a column of exog")
+        given = frame[given].to_numpy()
+    if np.ndim(given) == 0:
+        return np.full(len(labels), positive(name, given))
+    out = as_weights(given, len(labels), name)
+    check_weights(out[~np.isnan(out)], labels[~np.isnan(out)], name)
+    return out
 
 
 def over_complete(rows: AnyArray, function: Any) -> FloatArray:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
             which: str = "mean",
             row_labels: Sequence[Hashable] | pd.Index | None = None,
             exposure: ArrayLike | str | None = None,
+            trials: ArrayLike | str | None = None,
         ) -> BayesPrediction:
             """See :meth:`LinearResults.get_prediction` and :meth:`GeneralizedRidgeResults.get_prediction`."""
 
@@ -79,6 +80,8 @@ if TYPE_CHECKING:
             weights: ArrayLike | None = None,
             which: str = "mean",
             row_labels: Sequence[Hashable] | pd.Index | None = None,
+            exposure: ArrayLike | str | None = None,
+            trials: ArrayLike | str | None = None,
         ) -> BayesPrediction:
             """As of the ridge: see :meth:`LinearResults.get_prediction`."""
 

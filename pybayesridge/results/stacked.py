@@ -92,6 +92,7 @@ class StackedResults(Shown):
         which: str = "mean",
         weights: ArrayLike | None = None,
         exposure: ArrayLike | str | None = None,
+        trials: ArrayLike | str | None = None,
     ) -> BayesPrediction | GeneralizedPrediction:
         """Predictions with credible and prediction intervals: ``.summary_frame(alpha)``.
 
@@ -111,8 +112,10 @@ class StackedResults(Shown):
             For Gaussian responses: precision weights of new observations, as for a single fit.
         exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, as for a single fit.
+        trials : int, (m,) array-like or str, for yes/no responses
+            Numbers of trials of the rows, as for a single fit.
         """
-        return mixed_prediction(self._inner, self.shares, exog, transform, target, which, weights, exposure)
+        return mixed_prediction(self._inner, self.shares, exog, transform, target, which, weights, exposure, trials)
 
     def contrast(
         self,

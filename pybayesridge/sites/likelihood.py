@@ -223,14 +223,15 @@ class Likelihood(RowSites):
     def draws(self, eta: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Responses, as :attr:`observed`, at linear predictors (n, m)."""
 
-    def up_to(self, y: FloatArray, eta: FloatArray) -> FloatArray:
-        """Probability of a response of at most `y` at linear predictors that broadcast with it; rises with `y`.
+    def up_to(self, y: FloatArray, eta: FloatArray, extent: FloatArray | None = None) -> FloatArray:
+        """Probability of a response of at most `y` at linear predictors that broadcast with it, of rows of an extent.
 
-        Only of families whose :attr:`~pybayesridge.families.family.Family.new_intervals` is true.
+        Where responses are whole numbers `y` is. Only of families whose
+        :attr:`~pybayesridge.families.family.Family.new_intervals` is true.
         """
         raise NotImplementedError
 
-    def around(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def around(self, eta: FloatArray, extent: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Two responses such that most are between them, at linear predictors of any shape; of the same families."""
         raise NotImplementedError
 

@@ -29,7 +29,7 @@ from pybayesridge.linalg import blas
 from pybayesridge.posterior.coefficients import Coefficients
 from pybayesridge.posterior.laws import AROUND_MEDIAN, Joint, MixtureLaw
 from pybayesridge.posterior.quantiles import Common
-from pybayesridge.posterior.responses import Part, ResponseLaw, levels
+from pybayesridge.posterior.responses import Normals, Part, ResponseLaw
 from pybayesridge.ridge.explained import number_of_draws
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.ridge.posterior import LEFT
@@ -268,8 +268,14 @@ class SitesPosterior:
         sd, silent = np.sqrt(self._variances(f)), np.zeros(weight.size)
         return MixtureLaw(components, mean + shift, middle + shift, sd, shift, 1.0, silent)
 
-    def new_responses(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> ResponseLaw:
-        """The law of a new response at rows, whose linear predictors have an `offset` (m,)."""
+    def new_responses(
+        self,
+        x_rows: AnyArray,
+        z_rows: FloatArray,
+        offset: FloatArray | float = 0.0,
+        extent: FloatArray | None = None,
+    ) -> ResponseLaw:
+        """The law of a new response at rows of some extent, whose linear predictors have an `offset`; both (m,)."""
         center, scale, weight = self._at_nodes(self._of_rows(x_rows, z_rows))
         center = center + offset
         nodes = [self.nodes[i] for i in np.flatnonzero(self.weight > NEGLIGIBLE)]
@@ -279,9 +285,9 @@ class SitesPosterior:
         for i, node in enumerate(first.tolist()):
             own = np.flatnonzero(which.reshape(-1) == i)
             share = float(weight[own].sum())
-            linear = Common(center[own], scale[own], weight[own] / share, np.inf).curves(levels())
+            linear = Normals(Common(center[own], scale[own], weight[own] / share, np.inf))
             likelihood = self.likelihood.of_node(nodes[node])
-            parts.append(Part(share, linear, likelihood.up_to, likelihood.around))
+            parts.append(Part(share, linear, likelihood.up_to, likelihood.around, extent))
         return ResponseLaw(parts, self.likelihood.whole)
 
     def coefficient_centers(self) -> tuple[FloatArray, FloatArray]:

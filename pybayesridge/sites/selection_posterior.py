@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
+from scipy.special import ndtr
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, row_variances
@@ -16,7 +17,7 @@ from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.linalg import blas
 from pybayesridge.posterior.laws import AROUND_MEDIAN, Ask
 from pybayesridge.posterior.left_out import LeaveOneOut, LeftOut
-from pybayesridge.posterior.responses import Part, ResponseLaw, levels
+from pybayesridge.posterior.responses import SCORES, Curves, Part, ResponseLaw
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.leave_one_out import leave_one_out, rows_left_out
 from pybayesridge.sites.likelihood import Likelihood
@@ -74,8 +75,14 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
         low, middle, high = self.row_likelihood.mean(linear).T
         return middle, 0.5 * (high - low)
 
-    def new_responses(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> ResponseLaw:
-        """The law of a new response at rows, whose linear predictors have an `offset` (m,)."""
+    def new_responses(
+        self,
+        x_rows: AnyArray,
+        z_rows: FloatArray,
+        offset: FloatArray | float = 0.0,
+        extent: FloatArray | None = None,
+    ) -> ResponseLaw:
+        """The law of a new response at rows of some extent, whose linear predictors have an `offset`; both (m,)."""
         law, parts = self.rows(x_rows, z_rows, offset), []
         for log_shape in np.unique(self.log_shapes).tolist():
             likelihood = self.row_likelihood if np.isnan(log_shape) else self.row_likelihood.of_shape(log_shape)
@@ -84,8 +91,8 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
                 part, share = law, 1.0
             else:
                 part, share = law.of_components(own), float(law.components.weight[own].sum())
-            linear = part.ask(Ask(tuple(levels().tolist()), sd=False)).quantiles[:, 0]
-            parts.append(Part(share, linear, likelihood.up_to, likelihood.around))
+            linear = Curves(part.ask(Ask(tuple(ndtr(SCORES).tolist()), sd=False)).quantiles[:, 0])
+            parts.append(Part(share, linear, likelihood.up_to, likelihood.around, extent))
         return ResponseLaw(parts, self.row_likelihood.whole)
 
     @property

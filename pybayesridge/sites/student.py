@@ -21,10 +21,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, ndtr, stdtr
+from scipy.special import gammaln, logsumexp, ndtr
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.posterior.left_out import LeaveOneOut
+from pybayesridge.posterior.student import tabulated
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.shape import FlatPrior, ShapePrior
@@ -251,13 +252,13 @@ class StudentT(Likelihood):
         """Responses."""
         return eta + self.sigma * noise_of(np.array(self.df), eta.shape, generator)
 
-    def up_to(self, y: FloatArray, eta: FloatArray) -> FloatArray:
+    def up_to(self, y: FloatArray, eta: FloatArray, extent: FloatArray | None = None) -> FloatArray:
         """Probability of a response of at most `y`."""
         z = (y - eta) / self.sigma
-        out: FloatArray = ndtr(z) if np.isinf(self.df) else stdtr(self.df, z)
+        out: FloatArray = ndtr(z) if np.isinf(self.df) else tabulated(self.df)(z)[0]
         return out
 
-    def around(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def around(self, eta: FloatArray, extent: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Some scales of the noise to both sides."""
         return eta - SCALES * self.sigma, eta + SCALES * self.sigma
 
