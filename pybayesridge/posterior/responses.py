@@ -39,7 +39,11 @@ SMOOTH = 0.15
 """Largest rise of the probability from one of their nodes to the next at which they are believed, and"""
 
 LAST_TERMS = 1e-5
-"""largest part that the two highest moments of the linear predictor have in a probability."""
+"""largest part that the two highest moments of the linear predictor have in a probability, at all responses that a
+search looks at, and"""
+
+HEAVY = 0.3
+"""largest part that they can have, whatever the distribution function: heavier tails are no matter of moments."""
 
 ROWS = 4096
 """Rows that are looked at together."""
@@ -299,11 +303,12 @@ class _Rule:
         self, near: FloatArray, unit: FloatArray, probability: FloatArray, which: IntArray
     ) -> tuple[FloatArray, BoolArray]:
         """The same from points that are near, and whether the rule is to be believed there."""
-        sure = np.zeros(which.size, dtype=bool)
+        heavy = np.max([np.abs(last).sum(axis=1) for last in self.last], axis=0)
+        sure = heavy[which] <= HEAVY
 
         def up_to(some: IntArray, y: FloatArray) -> FloatArray:
             value, rise, last = self.at(which[some], y)
-            sure[some] = (rise <= SMOOTH) & (last <= LAST_TERMS)
+            sure[some] &= (rise <= SMOOTH) & (last <= LAST_TERMS)
             return value
 
         if self.law.whole:
@@ -332,10 +337,10 @@ def _scaled(
     """As :meth:`Linear.scaled`, of components."""
     mean = weight @ center
     away = center - mean
-    sd = np.sqrt(weight @ (variance + away**2))
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
+        sd = np.sqrt(weight @ (variance + away**2))
         unit = np.where(sd > 0, 1.0 / sd, 0.0)
-    return mean, sd, weight, away * unit, variance * unit**2
+        return mean, sd, weight, away * unit, variance * unit**2
 
 
 @lru_cache(maxsize=len(NODES))

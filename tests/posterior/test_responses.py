@@ -187,3 +187,16 @@ def test_beta_binomial_distribution_function(trials, alpha):
     # scipy's masses have lost digits for small alpha.
     off = max(OF_SUMS if trials <= FEW else OF_INTEGRALS, 1e-12 * trials / alpha)
     np.testing.assert_allclose(found, expected[:, y], atol=off)
+
+
+@pytest.mark.parametrize("trials", [1.0, 40.0])
+def test_predictors_of_rows_that_the_data_say_nothing_about(trials):
+    """A tail of components that are up to 1e5 times as wide, and as far off: no rule of moments has it."""
+    likelihood = binomial(NONE, None, None, "logit")
+    width = np.exp(np.linspace(0.0, np.log(1e5), 25))
+    weight = width**-0.7 / (width**-0.7).sum()
+    for side in (-1.0, 0.0, 1.0):
+        linear = Normals(Common(side * 1.5 * width[:, None], width[:, None], weight, np.inf))
+        law = ResponseLaw([Part(1.0, linear, likelihood.up_to, likelihood.around, np.array([trials]))], whole=True)
+        _, up_to = mixture([likelihood] * 25, weight, side * 1.5 * width, width, trials)
+        checked(law, up_to, OFF)
