@@ -243,10 +243,12 @@ own_prediction <- function(x, interval, level, env) {
   if (interval == "none") {
     return(list(fit = x$fitted.values))
   }
-  rows <- own_rows(x, env)$x
+  rows <- own_rows(x, env)
+  trials <- trials_of_rows(x, rows, TRUE, prediction = interval == "prediction")
+  rows <- rows$x
   noise <- if (interval == "prediction") noise_factors(x, nrow(rows), NULL, TRUE)
   limits <- if (interval == "prediction" && !family_of(x)$noise) {
-    new_quantiles(list(x), list(rows), tails(check_level(level)), x$exposure)
+    new_quantiles(list(x), list(rows), tails(check_level(level)), trials %||% x$exposure)
   } else {
     row_intervals(x, rows, 1L, tails(check_level(level)), noise)
   }

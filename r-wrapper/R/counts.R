@@ -50,9 +50,9 @@ check_exposure <- function(exposure, offset, labels) {
   exposure
 }
 
-numeric_exposure <- function(exposure, n, single = FALSE) {
+numeric_exposure <- function(exposure, n, single = FALSE, name = "exposure") {
   if (!is.numeric(exposure) || !length(exposure) %in% c(n, if (single) 1L)) {
-    stop("'exposure' must be ", if (single) "a number, or ", "a numeric vector with one exposure for each row", call. = FALSE)
+    stop("'", name, "' must be ", if (single) "a number, or ", "a numeric vector with one number for each row", call. = FALSE)
   }
   as.double(exposure)
 }
@@ -89,15 +89,50 @@ exposure_of_rows <- function(object, rows, own, given = NULL, newdata = NULL) {
   if (!is.null(attr(object$terms, "offset"))) {
     stop("the formula has the exposures, by offset(): change its variables in 'newdata', and leave out 'exposure'", call. = FALSE)
   }
+  given_for_rows(given, "exposure", rows, newdata)
+}
+
+# Numbers of trials of rows (m), or NULL: those `given` for them; else of the rows of the fit their own, if they have several. A
+# `prediction` interval needs them.
+trials_of_rows <- function(object, rows, own, given = NULL, newdata = NULL, prediction = FALSE) {
+  of_trials <- families_with(function(family) "trials" %in% family$keeps)
+  is_one <- .subset2(object, "distribution") %in% of_trials
+  if (!is.null(given)) {
+    if (!isTRUE(is_one)) {
+      stop("'trials' is for fits with family = ", either(vapply(of_trials, told_family, "")), call. = FALSE)
+    }
+    out <- given_for_rows(given, "trials", rows, newdata)
+    bad <- !is.na(out) & out != round(out)
+    if (any(bad)) {
+      labels <- rownames(rows$x) %||% seq_len(nrow(rows$x))
+      stop("'trials' must be whole numbers: not so in row(s) ", some_quoted(labels[bad]), call. = FALSE)
+    }
+    return(out)
+  }
+  out <- if (own && isTRUE(is_one)) .subset2(object, "trials")
+  if (all(out == 1)) out <- NULL
+  if (prediction && isTRUE(is_one) && is.null(out)) {
+    stop(
+      "a new response is one of two values and has no interval: interval = \"credible\" is that of its probability; for a number of ",
+      "successes give 'trials'",
+      call. = FALSE
+    )
+  }
+  out
+}
+
+# Positive numbers for rows (m): one for all, one for each, or a variable of the new data.
+given_for_rows <- function(given, name, rows, newdata) {
+  labels <- rownames(rows$x) %||% seq_len(nrow(rows$x))
   if (is.character(given) && length(given) == 1L) {
     if (!is.list(newdata) || !given %in% names(newdata)) {
-      stop("'exposure' names '", given, "', which is not a variable of 'newdata'", call. = FALSE)
+      stop("'", name, "' names '", given, "', which is not a variable of 'newdata'", call. = FALSE)
     }
     given <- newdata[[given]]
   }
-  out <- numeric_exposure(given, length(labels) + length(rows$na.action), single = TRUE)
+  out <- numeric_exposure(given, length(labels) + length(rows$na.action), single = TRUE, name = name)
   if (length(out) == 1L) out <- rep(out, length(labels)) else if (length(rows$na.action)) out <- out[-as.integer(rows$na.action)]
-  valid_exposure(out, labels, "'exposure'", missing = TRUE)
+  valid_exposure(out, labels, paste0("'", name, "'"), missing = TRUE)
   out
 }
 

@@ -68,9 +68,8 @@ families <- list(
     response = function(y, name) binary_response(y, name),
     types = c("response", "link"),
     mean = function(eta, fit) link_probability(eta, fit$link),
-    interval = function(interval) {
-      check_mean_interval(interval, "a new response is one of two values and has no interval", "probability")
-    },
+    interval = function(interval) check_interval(interval),
+    new = function(fit) successes_given(fit, successes_up_to),
     observed = function(values, fit) shares_of_events(values, fit),
     responses = function(fit) round(fit_responses(fit) * fit$trials),
     pictures = c("calibration", "roc"),
@@ -155,6 +154,7 @@ families[["beta-binomial"]] <- utils::modifyList(families$binomial, list(
   object = function(fit) beta_binomial_object(fit$dispersion),
   title = function(fit) ", beta-binomial family, logit link",
   response = function(y, name) beta_binomial_response(y, name),
+  new = function(fit) successes_given(fit, shares_up_to),
   draw = function(mean, extent, fit, own) draw_shares(mean, extent %||% 1, own$alpha %||% fit$dispersion),
   shape = c(name = "alpha", mean = "dispersion_mean"),
   inflation = function(fit) 1 + (fit$trials - 1) * fit$dispersion / (1 + fit$dispersion),

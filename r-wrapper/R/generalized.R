@@ -108,7 +108,7 @@ pooled_ratios <- function(object, name, level, parm) {
 predict.pybayesridge_generalized <- function(object, newdata, type = c("response", "link"),
                                              interval = c("none", "credible", "prediction"), level = 0.95, se.fit = FALSE,
                                              na.action = stats::na.pass, exposure = NULL, ..., re_form = NULL,
-                                             new_levels = c("sample", "zero")) {
+                                             new_levels = c("sample", "zero"), trials = NULL) {
   refuse_dots("predict", ...)
   type <- match.arg(type)
   interval <- family_of(object)$interval(interval)
@@ -117,13 +117,14 @@ predict.pybayesridge_generalized <- function(object, newdata, type = c("response
   groups <- with_groups(re_form)
   new_levels <- check_new_levels(new_levels)
   own <- missing(newdata) || is.null(newdata)
-  if (own && type == "response" && interval == "none" && !se.fit && is.null(exposure) && groups) {
+  if (own && type == "response" && interval == "none" && !se.fit && is.null(exposure) && is.null(trials) && groups) {
     return(stats::fitted(object))
   }
   env <- parent.frame()
   rows <- if (own) own_rows(object, env, groups) else new_rows(object, newdata, na.action, env, groups)
   complete <- !is.na(rowSums(rows$x))
   extent <- exposure_of_rows(object, rows, own, exposure, if (!own) newdata)
+  trials <- trials_of_rows(object, rows, own, trials, if (!own) newdata, interval == "prediction")
   unseen <- if (new_levels == "sample") unseen_of(object, rows)[complete, , drop = FALSE]
   x <- rows$x[complete, , drop = FALSE]
   probabilities <- if (interval != "none") tails(level)
@@ -133,7 +134,7 @@ predict.pybayesridge_generalized <- function(object, newdata, type = c("response
     list(generalized_rows(object, x, type, probabilities, se.fit, extent[complete], unseen))
   }
   if (interval == "prediction") {
-    found[[1L]][c("lwr", "upr")] <- ends_of(new_quantiles(list(object), list(x), probabilities, extent[complete], unseen))
+    found[[1L]][c("lwr", "upr")] <- ends_of(new_quantiles(list(object), list(x), probabilities, (trials %||% extent)[complete], unseen))
   }
   parts <- lapply(found, lapply, padded, rows, complete)
   labels <- names(parts) %||% object$targets

@@ -27,7 +27,7 @@
 #' @param fit A function of one data frame that returns a fit of [bayes_ridge()] or [spike_slab()].
 #' @param fits A list of at least two fits, or a `mira` object of the package 'mice'. The fits must have the same model, method,
 #'   responses, coefficients and number of rows.
-#' @param exposure As in [predict.pybayesridge_fit()].
+#' @param exposure,trials As in [predict.pybayesridge_fit()].
 #' @param x,object A pooled fit.
 #' @param parm,level,newdata,interval,type,na.action,conf.int,conf.level,digits As for a single fit; see
 #'   [pybayesridge-methods], [predict.pybayesridge_fit()] and [tidy.pybayesridge_fit()].

@@ -53,7 +53,8 @@ inclusion_prob.pybayesridge_pooled <- function(object, ...) {
 #' @rdname fit_imputed
 #' @export
 predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "credible", "prediction"), level = 0.95,
-                                        se.fit = FALSE, type = c("response", "link"), na.action = stats::na.pass, exposure = NULL, ...) {
+                                        se.fit = FALSE, type = c("response", "link"), na.action = stats::na.pass, exposure = NULL, ...,
+                                        trials = NULL) {
   refuse_dots("predict", ...)
   if (missing(newdata) || is.null(newdata)) {
     stop("'newdata' is required: the rows of the imputed data sets differ", call. = FALSE)
@@ -69,6 +70,7 @@ predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "c
   complete <- !is.na(rowSums(rows[[1L]]$x))
   xs <- lapply(rows, function(each) each$x[complete, , drop = FALSE])
   extent <- exposure_of_rows(first, rows[[1L]], FALSE, exposure, newdata)[complete]
+  trials <- trials_of_rows(first, rows[[1L]], FALSE, trials, newdata, interval == "prediction")[complete]
   pad <- function(v) padded(v, rows[[1L]], complete)
   parts <- lapply(seq_along(object$targets), function(target) {
     found <- if (type == "response" && isTRUE(family_of(first)$medians)) {
@@ -83,7 +85,7 @@ predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "c
       found[c("lwr", "upr")] <- ends_of(if (type == "response") family_of(first)$mean(limits, first) else limits)
     }
     found <- with_exposure(found, type, extent)
-    if (by_family) found[c("lwr", "upr")] <- ends_of(new_quantiles(object$fits, xs, tails(level), extent))
+    if (by_family) found[c("lwr", "upr")] <- ends_of(new_quantiles(object$fits, xs, tails(level), trials %||% extent))
     lapply(found, pad)
   })
   out <- prediction_shape(parts, interval, object$targets)

@@ -3,7 +3,7 @@
 #' Posterior mean of the linear predictor for new data or for the rows of the fit, with credible intervals of the linear
 #' predictor (`"credible"`) or prediction intervals of a new observation (`"prediction"`). For fits with `family =
 #' binomial()` the posterior mean of the probability of the event, and for counts the posterior median of the expected
-#' count, with credible intervals of it or prediction intervals of a new count, and for ordered categories the posterior mean of the probability of each. Python is not required.
+#' count, with credible intervals of it or prediction intervals of a new count or number of successes, and for ordered categories the posterior mean of the probability of each. Python is not required.
 #'
 #' @param object A fit of [bayes_ridge()] or [spike_slab()].
 #' @param newdata A data frame with the variables of the formula, or a matrix with the columns of `x`. By default the
@@ -18,6 +18,8 @@
 #'   In contrast to [stats::predict.glm()] the default is the response. Predictions of terms are not available.
 #' @param exposure Of counts, for new data: a number, one for each row, or the name of a variable of `newdata`. 1 by default,
 #'   so that predictions are rates. An offset in the formula, which is evaluated in `newdata`, leaves no room for this argument.
+#' @param trials Of fits with `family = binomial()` and `"beta-binomial"`, for `interval = "prediction"`: numbers of trials of the new rows, as
+#'   a number, one for each row, or the name of a variable of `newdata`. The rows of the fit have their own.
 #' @param ... Not used: further arguments raise an error.
 #' @param re_form Of fits with terms such as `(1 | g)`, as `re.form` of 'lme4': `NULL` for predictions with the effects of all
 #'   groups, `NA` (or `~ 0`) for those of the population, without them.
@@ -31,9 +33,10 @@
 #'   otherwise the data named in its call are used, and an error is raised if they are not found.
 #'
 #'   The interval of a probability is that of the linear predictor, transformed. A new yes/no response has no interval:
-#'   `interval = "prediction"` is an error for binomial fits. That of a new count, or of a new response with Student-t noise,
+#'   `interval = "prediction"` is an error for binomial fits without `trials`. With these `lwr` and `upr` are numbers of successes, and `fit`
+#'   the probability. The interval of a new count, of a new number of successes, or of a new response with Student-t noise
 #'   accounts for the uncertainty in the linear predictor and in what the distribution has besides it (dispersion, or scale and degrees of
-#'   freedom); the ends of an interval of counts are counts, so that its probability is at least `level`. Expected counts
+#'   freedom); the ends of an interval of counts or successes are whole numbers, so that its probability is at least `level`. Expected counts
 #'   are medians since the tail of the posterior of the penalty can rule a mean out; their `se.fit` is half the distance of the
 #'   quantiles at 16 % and 84 %.
 #'

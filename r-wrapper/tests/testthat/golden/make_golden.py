@@ -19,6 +19,7 @@ from pybayesridge.results.export import export
 
 HERE = Path(__file__).parent
 LEVEL = 0.9
+TRIALS = 40
 ROWS = 3
 RNG_SEED = 20
 LARGEST_COVARIANCE = 20
@@ -238,7 +239,8 @@ def answers_on_link(results, rows):
         out["cut_points"] = results.cut_points(1 - LEVEL).to_numpy()
         out["probabilities"] = results.predict(rows, transform=False).to_numpy()
     for which in ("linear",) if cut else ("mean", "linear"):
-        predicted = results.get_prediction(rows, which=which, transform=False)
+        trials = {"trials": TRIALS} if results.model.distribution.per_row == "trials" else {}
+        predicted = results.get_prediction(rows, which=which, transform=False, **trials)
         table = predicted.summary_frame(1 - LEVEL)
         out[f"prediction_{which}"] = table.filter(regex="^(mean|mcse)").to_numpy(dtype=np.float64)
         if "obs_ci_lower" in table:
