@@ -257,21 +257,29 @@ own_prediction <- function(x, interval, level, env) {
 }
 
 augmented_rows <- function(x, table, interval, level, env) {
-  predicted <- with_environment(x, table, interval, level, env)
+  response <- if (interval == "prediction") new_response(x, table, env)
+  trials <- if ("trials" %in% family_of(x)$keeps && length(dim(response)) == 2L) list(trials = rowSums(response))
+  predicted <- with_environment(x, table, interval, level, env, trials)
   if (interval == "none") list(fit = predicted) else as.list(as.data.frame(predicted))
 }
 
 # predict() looks functions of the formula up where it was called from: here, where augment() was.
-with_environment <- function(x, table, interval, level, env) {
+with_environment <- function(x, table, interval, level, env, more = NULL) {
   eval(
-    quote(stats::predict(fit, table, interval = interval, level = level)),
+    as.call(c(quote(stats::predict), list(quote(fit), quote(table), interval = quote(interval), level = quote(level)), more)),
     list(fit = x, table = table, interval = interval, level = level),
     env
   )
 }
 
-# The response in new data, or NULL where it is not there.
+# The response in new data as numbers, or NULL where it is not there.
 response_in <- function(x, table, env) {
+  values <- new_response(x, table, env)
+  if (!is.null(values)) family_of(x)$observed(values, x)
+}
+
+# The same as it is there.
+new_response <- function(x, table, env) {
   if (is.null(x$terms)) {
     return(NULL)
   }
@@ -279,6 +287,5 @@ response_in <- function(x, table, env) {
   if (!all(all.vars(response) %in% names(table))) {
     return(NULL)
   }
-  values <- eval(response, table, env)
-  family_of(x)$observed(values, x)
+  eval(response, table, env)
 }

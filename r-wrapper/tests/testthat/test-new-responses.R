@@ -129,6 +129,8 @@ def reference_of_successes(d, new, formula, family, link, method, selection):
   expect_true(all(rowMeans(drawn <= ours[, "upr"]) > 0.95 - by_draws & rowMeans(drawn < ours[, "upr"]) < 0.95 + by_draws))
   if (requireNamespace("generics", quietly = TRUE)) {
     expect_equal(generics::augment(fit, interval = "prediction", conf.level = 0.9)$.upper, unname(ours[, "upr"]))
+    new_data <- generics::augment(fit, newdata = d, interval = "prediction", conf.level = 0.9)
+    expect_equal(new_data$.lower, unname(ours[, "lwr"]))
   }
   named <- predict(fit, d, interval = "prediction", level = 0.9, trials = "m")
   expect_equal(unname(named[, c("lwr", "upr")]), unname(ours[, c("lwr", "upr")]))
