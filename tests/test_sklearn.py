@@ -93,6 +93,44 @@ def test_parameters_of_families_are_those_of_the_model(family, given):
         found.predict(x, return_std=True)
 
 
+@pytest.mark.parametrize(("family", "given"), [("poisson", {}), ("negative-binomial", {"dispersion": 0.4})])
+def test_selection_of_columns_for_counts(family, given):
+    rng = np.random.default_rng(4)
+    x = pd.DataFrame(rng.standard_normal((60, 4)), columns=list("abcd"))
+    y = pd.Series(rng.poisson(np.exp(1.0 + 0.8 * x["a"])), name="count")
+    weight = np.tile([1.0, 2.0, 0.0], 20)
+    found = clone(SpikeSlabRegressor(family=family, prior_inclusion=0.3, **given)).fit(x, y, weight)
+    kept = weight > 0
+    options = {"prior_inclusion": 0.3, "weights": weight[kept], **given}
+    model = SpikeSlab(y[kept], x[kept], intercept="add", family=family, **options).fit()
+    np.testing.assert_allclose(found.coef_, model.params.iloc[1:], rtol=SAME)
+    np.testing.assert_allclose(found.inclusion_prob_, model.inclusion_prob.iloc[1:], rtol=SAME)
+    np.testing.assert_allclose(found.predict(x), model.predict(x), rtol=SAME)
+    assert found.get_feature_names_out().tolist() == [*x.columns[found.inclusion_prob_ > 0.5]]
+    assert found.inclusion_prob_[0] > 0.9
+    assert not hasattr(found, "sigma2_")
+    assert "obs_ci_upper" in found.result_.get_prediction(x[:2]).summary_frame()
+    with pytest.raises(ValueError, match="return_std is for family='gaussian'"):
+        found.predict(x, return_std=True)
+    # The noise variance of an earlier fit goes.
+    assert not hasattr(SpikeSlabRegressor("ep").fit(x, y).set_params(family=family).fit(x, y), "sigma2_")
+
+
+def test_families_that_the_selecting_regressor_does_not_have():
+    x, y = np.arange(8.0)[:, None], np.array([0, 1, 0, 1, 1, 0, 1, 1])
+    for family, message in {
+        "binomial": "use SpikeSlabClassifier",
+        "ordinal": "has no estimator here",
+        "student-t": "use BayesRidge without selection",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            SpikeSlabRegressor(family=family).fit(x, y)
+    with pytest.raises(ValueError, match="dispersion requires family="):
+        SpikeSlabRegressor(dispersion=1.0).fit(x, y)
+    with pytest.raises(ValueError, match="noise_var"):
+        SpikeSlabRegressor(family="poisson", noise_var=1.0).fit(x, y)
+
+
 @pytest.fixture(scope="module")
 def diabetes():
     data = load_diabetes(as_frame=True)

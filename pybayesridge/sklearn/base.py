@@ -10,15 +10,18 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pybayesridge._types import AnyArray, ArrayLike, FloatArray, TableLike
+from pybayesridge._types import AnyArray, ArrayLike, FamilyLike, FloatArray, TableLike
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.data.frames import to_pandas
+from pybayesridge.families.registry import class_of
+from pybayesridge.families.registry import named as named_family
 from pybayesridge.models.methods import OPTIONS
 
 if TYPE_CHECKING:
     from pybayesridge.results.bands import BandRidgeResults
     from pybayesridge.results.base import LinearResults
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+    from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -80,7 +83,17 @@ class LinearEstimator(BaseEstimator):
 class Regressor(RegressorMixin, LinearEstimator):
     """A regressor that can say how sure it is."""
 
-    result_: BayesRidgeResults | BandRidgeResults | SpikeSlabResults
+    result_: BayesRidgeResults | BandRidgeResults | SpikeSlabResults | GeneralizedSpikeSlabResults
+    family: FamilyLike
+    _classifier: ClassVar[str]
+
+    def _check_family(self) -> None:
+        """Refuse families whose responses are not one number a row; the models say what they do not have."""
+        family = class_of(named_family(self.family)[0])
+        if family is not None and family.has_classes and not family.is_linear:
+            raise ValueError(f"family={family.name!r} is for yes/no responses: use {self._classifier}")
+        if family is not None and (family.has_cuts or family.per_row == "trials"):
+            raise ValueError(f"family={family.name!r} has no estimator here: use pybayesridge.BayesRidge")
 
     @overload
     def predict(self, X: TableLike, return_std: Literal[False] = False) -> FloatArray: ...

@@ -191,6 +191,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     """
 
     result_: BayesRidgeResults | BandRidgeResults
+    _classifier = "BayesRidgeClassifier"
 
     def __init__(
         self,
@@ -258,11 +259,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         if issparse(y):
             raise ValueError("y is sparse: the response must be dense")
         names = target_names(y)
-        family = class_of(named_family(self.family)[0])
-        if family is not None and family.has_classes and not family.is_linear:
-            raise ValueError(f"family={family.name!r} is for yes/no responses: use BayesRidgeClassifier")
-        if family is not None and (family.has_cuts or family.per_row == "trials"):
-            raise ValueError(f"family={family.name!r} has no estimator here: use pybayesridge.BayesRidge")
+        self._check_family()
         if self.groups is not None:
             self._fit_with_groups(X, y, sample_weight, names)
             return self

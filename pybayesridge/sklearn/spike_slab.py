@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pybayesridge._types import ArrayLike, BoolArray, FloatArray, GroupsLike, Names, TableLike
+from pybayesridge._types import ArrayLike, BoolArray, FamilyLike, FloatArray, GroupsLike, Names, TableLike
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 from pybayesridge.results.selection_estimates import MEDIAN
@@ -75,7 +75,14 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
     group : labels, dict or list of lists, optional
         Columns that are in or out together, as for :class:`pybayesridge.SpikeSlab`; each on its own by default.
     slab_var, noise_var : float, optional
-        Prior variance of an included coefficient, and noise variance; learned by default.
+        Prior variance of an included coefficient, and noise variance (only with ``family="gaussian"``); learned by
+        default.
+    family : {"gaussian", "poisson", "negative-binomial"}, default "gaussian"
+        The distribution of the response. With the last two y are counts, ``predict`` gives expected counts (posterior
+        medians), and the method is ``"ep"``; for exposures use :class:`pybayesridge.SpikeSlab`. For yes/no responses
+        use :class:`SpikeSlabClassifier`.
+    dispersion : float, optional, for ``family="negative-binomial"``
+        The dispersion where it is known; otherwise it is integrated out.
     expected_size : float, default 1
         Columns or groups expected to be in at the prior median of the inclusion probability, if that is learned.
     unpenalized : names or positions, optional
@@ -116,7 +123,7 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
     prior_inclusion_ : float or (p,) array
         Prior probability, given or learned.
     slab_var_, sigma2_ : float
-        Slab variance and noise variance, given or learned.
+        Slab variance and noise variance, given or learned; counts have no noise variance.
     result_ : SpikeSlabResults
         Intervals, summaries, draws; it refers to the data, which ``result_.remove_data()`` drops before pickling.
     n_iter_ : int
@@ -126,7 +133,8 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
 
     Notes
     -----
-    `sample_weight` are precision weights: only their ratios matter; rows of weight 0 are left out.
+    `sample_weight` are precision weights, of which only the ratios matter, and of counts frequency weights: a row of
+    weight 2 is that row twice. Rows of weight 0 are left out.
     With ``SelectFromModel`` pass ``importance_getter="inclusion_prob_"``.
 
     A fit that has not converged warns with :class:`pybayesridge.ConvergenceWarning`.
@@ -147,7 +155,8 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
     ['sex', 'bmi', 'bp', 's1', 's2', 's3', 's4', 's5']
     """
 
-    result_: SpikeSlabResults
+    result_: SpikeSlabResults | GeneralizedSpikeSlabResults
+    _classifier = "SpikeSlabClassifier"
 
     def __init__(
         self,
@@ -159,6 +168,8 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
         group: GroupsLike | None = None,
         slab_var: float | None = None,
         noise_var: float | None = None,
+        family: FamilyLike = "gaussian",
+        dispersion: float | None = None,
         expected_size: float = 1.0,
         unpenalized: Names | None = None,
         threshold: float = MEDIAN,
@@ -179,6 +190,8 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
         self.group = group
         self.slab_var = slab_var
         self.noise_var = noise_var
+        self.family = family
+        self.dispersion = dispersion
         self.expected_size = expected_size
         self.unpenalized = unpenalized
         self.threshold = threshold
@@ -202,7 +215,7 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
         y : (n,) array-like
             The response.
         sample_weight : (n,) array-like, optional
-            Precision weights; see the notes of the class.
+            Weights of the rows; see the notes of the class.
 
         Returns
         -------
@@ -215,6 +228,7 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
             For data or arguments that cannot be a regression; the message names the column or argument.
         """
         self._check_rule()
+        self._check_family()
         names = target_names(y)
         checked = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         X, y, weight = used_rows(checked[0], checked[1], sample_weight)
@@ -229,10 +243,14 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
             group=self.group,
             slab_var=self.slab_var,
             noise_var=self.noise_var,
+            family=self.family,
+            dispersion=self.dispersion,
             expected_size=self.expected_size,
         )
-        results = model.fit(self.method, **self._options())
+        results: Any = model.fit(self.method, **self._options())
         self._take_results(results, True)
         self._take_selection(results)
-        self.sigma2_ = float(results.noise_var)
+        self.__dict__.pop("sigma2_", None)
+        if model.distribution.has_noise:
+            self.sigma2_ = float(results.noise_var)
         return self
