@@ -1,5 +1,6 @@
 /* What selection/light.py calls. */
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
