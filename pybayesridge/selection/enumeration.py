@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.selection.collapsed import FLOOR, of_left_over
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.problem import Problem
@@ -181,9 +181,16 @@ def _marginals(grid: Grid, log_joint: FloatArray) -> tuple[FloatArray, FloatArra
 
 def units_in(code: int, grid: Grid) -> IntArray:
     """The units of a set by its position in :func:`joint_table`, ascending."""
+    return np.flatnonzero(_members(np.array([code]), grid)[0])
+
+
+def _members(codes: IntArray, grid: Grid) -> BoolArray:
+    """Whether each unit is in some sets, by their positions in :func:`joint_table`, (a, G)."""
     free = _free(grid)
-    bits = (int(code) >> np.arange(free.size)) & 1
-    return np.sort(np.concatenate([_always(grid), free[bits == 1]])).astype(np.intp)
+    out = np.zeros((codes.size, grid.n_units), dtype=bool)
+    out[:, _always(grid)] = True
+    out[:, free] = (codes[:, None] >> np.arange(free.size)) & 1
+    return out
 
 
 def _summed(
@@ -200,10 +207,11 @@ def _summed(
     weight = joint.ravel()
     code = np.arange(weight.size) % of_set.size
     index, kept = resampled(weight, (_popcount(free.size) + always.size)[code].astype(float), rng)
+    sets = {c: units_in(c, grid) for c in np.unique(code[index]).tolist()}
     states = build_states(
         problem,
         grid,
-        [units_in(c, grid) for c in code[index]],
+        [sets[c] for c in code[index].tolist()],
         index // of_set.size,
         kept,
         np.zeros(index.size, dtype=np.intp),
@@ -235,14 +243,17 @@ def _summed(
 
 def _by_size(problem: Problem, grid: Grid, codes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     """Sets in pieces with equally many columns: their codes (a,) and columns (a, m)."""
-    columns = [problem.units.columns(units_in(c, grid)) for c in codes]
-    sizes = np.array([c.size for c in columns])
+    units = problem.units
+    # Columns that may be in, unit by unit.
+    some = units.order[_members(np.array([-1]), grid)[0][units.of_column[units.order]]]
+    sizes = _members(codes, grid) @ units.sizes
     for m in np.unique(sizes):
         which = np.flatnonzero(sizes == m)
         chunk = max(AT_ONCE // max(int(m) * max(int(m), grid.log_g.size), 1), 1)
         for first in range(0, which.size, chunk):
-            piece = which[first : first + chunk]
-            yield codes[piece], np.stack([columns[i] for i in piece])
+            piece = codes[which[first : first + chunk]]
+            inside = _members(piece, grid)[:, units.of_column[some]]
+            yield piece, some[np.nonzero(inside)[1]].reshape(piece.size, m)
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,10 @@ def resampled(
     """
     per_state = float(np.sum(weight * sizes**2))
     most = int(min(most, max(MAX_ROOTS / max(per_state, 1.0), 100)))
-    order = np.argsort(-weight, kind="stable")
+    largest = np.arange(weight.size)
+    if weight.size > most:
+        largest = np.sort(np.argpartition(-weight, most - 1)[:most])
+    order = largest[np.argsort(-weight[largest], kind="stable")]
     needed = int(np.searchsorted(np.cumsum(weight[order]), 1.0 - NEGLIGIBLE)) + 1
     if needed <= most:
         index = np.sort(order[:needed])
