@@ -102,7 +102,7 @@ def fit_exact(
             progress=progress,
             search=search,
         )
-        states = _kept(problem, grid, run, walkers // n_chains, generator)
+        states = kept_states(problem, grid, run, walkers // n_chains, generator)
         found = evidence(problem, grid, run.trace)
         return assembled(problem, grid, run, states, found, most)
 
@@ -172,7 +172,7 @@ def _models(problem: Problem, grid: Grid, run: Run, log_evidence: float) -> tupl
     return tuple(sorted(models, key=lambda model: -model.probability))
 
 
-def _kept(problem: Problem, grid: Grid, run: Run, walkers: int, rng: np.random.Generator) -> States:
+def kept_states(problem: Problem, grid: Grid, run: Run, walkers: int, rng: np.random.Generator) -> States:
     """States of the walks, one walk after the other; `walkers` of them are a chain."""
     trace = run.trace
     columns: FloatArray = trace.sizes.astype(np.float64) * (problem.d / max(problem.units.n, 1))

@@ -28,13 +28,20 @@ from pybayesridge.posterior.left_out import (
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.left_out_known import CoordinateRows, grid_without_rows, known_sets
 from pybayesridge.selection.left_out_summed import AllSets, can_sum
-from pybayesridge.selection.left_out_unseen import with_unseen
+from pybayesridge.selection.left_out_unseen import UNSETTLED, Added, with_unseen
+from pybayesridge.selection.left_out_walked import walked
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States
 
 FEW = 100.0
 """Effective draws of a row's prediction, below which sets with exact weights take the place of the draws."""
+
+MOST_WALKED, STARTS = 10, 2
+"""Rows that are predicted by walks without them, at most; sets that such a walk starts from."""
+
+MOST_OWN = 0.999
+"""Leverage of a row from the unpenalised columns up to which there are such walks."""
 
 ELEMENTS = 2_000_000
 """Numbers held at once of rows in all states."""
@@ -88,6 +95,7 @@ def _by_kept_states(design: Design, problem: Problem, exact: Exact, grid: Grid) 
         found = mixed(states.weight, given.left_out, given.within, given.below, given.error)
         few = exact.computation.sampled and exact.draws * found.efficiency < FEW
         more = with_unseen(sets, kept, some, found, given, few | np.zeros(some.y.size, dtype=bool), design.n)
+        more = _with_walks(problem, grid, states, some, more, first)
         influence = more.rest - states.weight[:, None] * (1.0 - more.exact)
         errors = np.stack([exact.error_of_influence(influence), evidence_se * more.exact, more.missing])
         added[:, first : first + some.y.size] = errors[1:]
@@ -95,6 +103,29 @@ def _by_kept_states(design: Design, problem: Problem, exact: Exact, grid: Grid) 
     # The error of the evidence is the same in all rows.
     beyond = float(np.hypot(added[0].sum(), np.sqrt((added[1] ** 2).sum())))
     return replace(joined(pieces), beyond=beyond)
+
+
+def _with_walks(problem: Problem, grid: Grid, states: States, rows: CoordinateRows, more: Added, first: int) -> Added:
+    """Predict rows that sets which were not added have much of by walks without them, if they are few."""
+    doubt = np.flatnonzero((more.missing > UNSETTLED) & (rows.own < MOST_OWN))
+    if not doubt.size or doubt.size > MOST_WALKED or problem.gram is None:
+        return more
+    found = replace(
+        more.found,
+        **{name: getattr(more.found, name).copy() for name in ("log_density", "pit", "error", "efficiency")},
+    )
+    out = replace(more, found=found, rest=more.rest.copy(), exact=more.exact.copy(), missing=more.missing.copy())
+    for i in doubt.tolist():
+        likely = np.argsort(-more.rest[:, i], kind="stable")[:STARTS].tolist()
+        starts = [np.unique(problem.units.of_column[states.set_of(s)]).astype(np.intp) for s in likely]
+        own = walked(problem, grid, rows, i, starts, first + i)
+        if not own.se < more.missing[i]:
+            continue
+        for name in ("log_density", "pit", "error", "efficiency"):
+            getattr(found, name)[i] = getattr(own, name)
+        # The kept states have no part in it.
+        out.rest[:, i], out.exact[i], out.missing[i] = states.weight, 0.0, own.se
+    return out
 
 
 def _given_states(states: States, x: FloatArray) -> tuple[FloatArray, FloatArray]:

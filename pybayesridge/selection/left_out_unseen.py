@@ -12,7 +12,6 @@ then exact; the kept states of other sets stand for all of these, whose posterio
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +23,7 @@ from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.posterior.left_out import Densities, LeftOut
 from pybayesridge.selection.left_out_known import NODES, CoordinateRows, KeptStates, KnownSets
 from pybayesridge.selection.left_out_summed import UNRESOLVED
-from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.left_out_walked import without_row
 from pybayesridge.selection.recalled import MOST_UNITS
 from pybayesridge.selection.summits import summits
 
@@ -171,7 +170,7 @@ def _far(
     for i in range(rows.y.size):
         # What a row alone has of a column leaves rounding errors, negative ones too: a path ends there.
         with np.errstate(invalid="ignore", divide="ignore"):
-            ends = summits(_without_row(sets.problem, rows, i), sets.grid, MOST_UNITS)
+            ends = summits(without_row(sets.problem, rows, i), sets.grid, MOST_UNITS)
         for units in ends:
             if sets.key(units) in seen:
                 continue
@@ -181,23 +180,6 @@ def _far(
                 out[sets.key(units)] = units
                 doubt.append(i)
     return list(out.values()), np.array(doubt, dtype=np.intp)
-
-
-def _without_row(problem: Problem, rows: CoordinateRows, i: int) -> Problem:
-    """The cross-products of all other rows, where unpenalised columns fit these anew."""
-    assert problem.gram is not None
-    root = np.sqrt(1.0 - rows.own[i])
-    x, y = rows.x[i] / root, float(rows.y[i] / root)
-    return replace(
-        problem,
-        cross=problem.cross - x * y,
-        diag=np.maximum(problem.diag - x**2, 0.0),
-        yy=problem.yy - y**2,
-        nu=problem.nu - 1.0,
-        gram=problem.gram - np.outer(x, x),
-        rows=None,
-        cached=OrderedDict(),
-    )
 
 
 @dataclass(frozen=True, slots=True)
