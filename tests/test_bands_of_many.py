@@ -166,3 +166,26 @@ def test_weights_that_are_not_negative_keep_means_of_shares():
     assert (found >= 0).all()
     np.testing.assert_allclose(found.sum(axis=0), 1.0, rtol=1e-12)
     assert np.abs(rule.shares.T @ found - points.shares.T @ density).max() < 0.05
+
+
+@pytest.mark.parametrize("kind", ["one column", "strong", "copies"])
+def test_stated_errors_are_not_exceeded(kind):
+    rng = np.random.default_rng(2)
+    sizes = {"one column": (1, 1), "strong": (20, 20), "copies": (20, 30)}[kind]
+    x = rng.normal(size=(60, sum(sizes)))
+    if kind == "copies":
+        x[:, 20:30] = x[:, :10]
+    # Of noise, of one band alone, and from weak to strong in both.
+    effects = np.exp(rng.uniform(*np.log((3, 20) if kind == "strong" else (0.1, 5)), size=(2, 12)))
+    effects[:, 0], effects[0, 1], effects[1, 2] = 0, 0, 0
+    b = rng.normal(size=(sum(sizes), 12)) * np.repeat(effects / np.sqrt(sizes)[:, None], sizes, axis=0)
+    y = x @ b + rng.normal(size=(60, 12))
+    labels = np.repeat(["a", "b"], sizes)
+    res = BayesRidge(y, x, bands=labels).fit(tol=LOOSE)
+    assert res.converged
+    for i, error in enumerate(np.asarray(res.quadrature_error)):
+        alone = BayesRidge(y[:, i], x, bands=labels).fit(tol=1e-2)
+        stated = error + 1e-2
+        assert abs(np.asarray(res.log_marginal)[i] - alone.log_marginal) < stated
+        off = (np.asarray(res.params)[:, i] - alone.params) / alone.bse
+        assert np.sqrt(np.mean(off**2)) < stated

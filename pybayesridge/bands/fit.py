@@ -26,7 +26,7 @@ from pybayesridge.bands.sampled import (
 )
 from pybayesridge.bands.share_sums import Known, by_degrees
 from pybayesridge.bands.shares import Box, ShareRule, posterior_weight, share_moments
-from pybayesridge.bands.simplex import LARGEST, PolynomialRule, edges
+from pybayesridge.bands.simplex import EDGES, LARGEST, PolynomialRule, edges
 from pybayesridge.design.design import Design
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.density import log_likelihood, log_marginal
@@ -88,6 +88,9 @@ SEED = 20
 
 INNER, LOOSE_INNER = 1e-8, 1e-5
 """Accuracy of the integral over the total given the shares: one integrand of many; and by polynomials."""
+
+LITTLE = 1e-8
+"""Relative errors that rounding errors leave are not computed where they are surely smaller."""
 
 LOOSE_CANCELLED = 1e-12
 """By polynomials, see :func:`~pybayesridge.ridge.spectrum.rotate`: four digits of residuals are left."""
@@ -526,8 +529,9 @@ def _by_polynomials(
         known = Known.of(problem, shares, nodes.fits, nodes.log_integrals, sketch)
         return known, _Batch(members, [replace(fit, quadrature=None) for fit in nodes.fits])
 
-    members, out, count = np.arange(problem.design.q), [], -len(edges(bands))
-    at_edges = _at_rule(problem, own, noise, ShareRule.at(edges(bands)), LOOSE_INNER).log_integrals
+    ends = np.vstack([edges(bands, edge) for edge in EDGES])
+    members, out, count = np.arange(problem.design.q), [], -len(ends)
+    at_edges = _at_rule(problem, own, noise, ShareRule.at(ends), LOOSE_INNER).log_integrals
     known, batch = at(PolynomialRule.of(bands, FIRST_DEGREE).shares)
     batches = [batch]
     for degree in range(FIRST_DEGREE, LARGEST[bands] + 1):
@@ -544,7 +548,7 @@ def _by_polynomials(
             fit = replace(fit, log_evidence=known.log_integral[:, done])
             out.append(_Part(members[done], fit, len(rule.shares) - count))
             count = len(rule.shares)
-        rest = np.flatnonzero(found.error > tol)
+        rest = np.flatnonzero(~(found.error <= tol))
         problem, known, members = problem.of_targets(rest), known.of_targets(rest), members[rest]
         at_edges = at_edges[:, rest]
         if not rest.size:
@@ -756,8 +760,14 @@ def _collected(
         error=error,
         converged=converged & (inner | (weight <= NEGLIGIBLE)).all(axis=0),
         n_iter=len(fits),
-        loss=max(fits[m].loss for m in keep),
+        loss=_loss([fits[m] for m in keep]),
     )
+
+
+def _loss(fits: list[RidgeFit]) -> float:
+    """The largest relative error, about, that rounding errors leave: of the worst node and all that may lose much."""
+    worst = min(fits, key=lambda fit: fit.spectrum.smallest)
+    return max(fit.loss for fit in fits if fit is worst or not fit.loses_less(LITTLE))
 
 
 def fit_given(problem: BandProblem, noise: GaussianNoise, log_variance: FloatArray) -> BandFit:

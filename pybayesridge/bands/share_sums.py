@@ -11,18 +11,18 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bands.posterior import scaled
 from pybayesridge.bands.problem import BandProblem
 from pybayesridge.bands.shares import Box, ShareRule, posterior_weight, share_moments
-from pybayesridge.bands.simplex import EDGE, PolynomialRule, edges
+from pybayesridge.bands.simplex import EDGES, PolynomialRule, edges
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.ridge.fit import RidgeFit
 from pybayesridge.ridge.mixture import effective_directions, mean_coefficients
 
-FINE = {2: 96, 3: 40}
+FINE = {2: 144, 3: 48}
 """Points in each angle at which polynomials are summed over, by the number of bands; and two thirds of these."""
 
 CAUTION = 10.0
-"""Changes from the next lower degree count so many times as errors, those from the one below as they are: with bands of
-one column they fall slowly."""
+"""Changes from the next lower degree count so many times as errors, those from the one below it as they are: with
+bands of one column they fall slowly."""
 
 SATURATED = 100.0
 """Larger log ratios are not told apart."""
@@ -106,8 +106,9 @@ class Summed:
 def by_degrees(known: Known, rule: PolynomialRule, at_edges: FloatArray) -> Summed:
     """The sums by polynomials of a degree.
 
-    Their error is the change from polynomials of the two lower degrees, that of the last one times `CAUTION`, and what
-    they miss at the edges, where log integrals (E, q) are `at_edges`.
+    Their error is the change from polynomials of the two lower degrees, that of the next lower times `CAUTION`, what
+    it changes that weights must not be negative, and what they miss at the edges, where log integrals are `at_edges`,
+    (E, q).
     """
     bands, q = rule.shares.shape[1], known.log_integral.shape[1]
     fine, coarser = (ShareRule.of(Box.whole(bands), order) for order in (FINE[bands], 2 * FINE[bands] // 3))
@@ -120,9 +121,9 @@ def by_degrees(known: Known, rule: PolynomialRule, at_edges: FloatArray) -> Summ
         quadrature, one, two = (_change(own, best, other) for other in others)
         weight = rule.nonnegative(best.weight)
         missed = _missed(own, rule, best.share, fine, at_edges[:, some])
-        error = np.maximum.reduce(
-            [CAUTION * quadrature, CAUTION * one, two, _misfit(own, best.weight, weight), missed]
-        )
+        spread = np.abs(_log_spread(own, rule.shares, weight) - best.log_spread).max(axis=0)
+        misfit = np.maximum(_misfit(own, best.weight, weight), spread)
+        error = np.maximum.reduce([CAUTION * quadrature, CAUTION * one, two, misfit, missed])
         parts.append(Summed(weight, best.log_integral, error))
     return Summed(
         np.concatenate([part.weight for part in parts], axis=1),
@@ -144,16 +145,17 @@ def _missed(
         Posterior weights of the points of `fine`.
     fine : ShareRule
     at_edges : (E, q) array
-        Log integrals at the points of :func:`edges`.
+        Log integrals at the points of :func:`edges` for each of `EDGES` in turn.
     """
-    ends = edges(rule.shares.shape[1])
-    off = at_edges - blas.product(rule.between(ends), known.log_integral[: len(rule.shares)])
-    out = np.zeros(off.shape[1])
-    for k in range(ends.shape[1]):
-        own = ends[:, k] < 2 * EDGE
-        weight = posterior_weight(at_edges[own] - np.minimum(off[own], 0.0))
-        beside = share[fine.shares[:, k] < rule.margin].sum(axis=0)
-        out = np.maximum(out, beside * (weight * np.abs(np.expm1(np.minimum(off[own], SATURATED)))).sum(axis=0))
+    out = np.zeros(at_edges.shape[1])
+    for edge, found in zip(EDGES, np.split(at_edges, len(EDGES)), strict=True):
+        ends = edges(rule.shares.shape[1], edge)
+        off = found - blas.product(rule.between(ends), known.log_integral[: len(rule.shares)])
+        for k in range(ends.shape[1]):
+            own = ends[:, k] < 2 * edge
+            weight = posterior_weight(found[own] - np.minimum(off[own], 0.0))
+            beside = share[fine.shares[:, k] < rule.margin].sum(axis=0)
+            out = np.maximum(out, beside * (weight * np.abs(np.expm1(np.minimum(off[own], SATURATED)))).sum(axis=0))
     return out
 
 
@@ -226,4 +228,12 @@ def _misfit(known: Known, weight: FloatArray, other: FloatArray) -> FloatArray:
     out: FloatArray = np.maximum(
         np.sqrt((change**2).sum(axis=0) / noise), 0.5 * np.abs(variance[0] - variance[1]) / noise
     )
+    return out
+
+
+def _log_spread(known: Known, shares: FloatArray, weight: FloatArray) -> FloatArray:
+    """Logs of the roots of the mean variances of the bands, (K, q), by weights (M, q) of nodes at shares (M, K)."""
+    log_mean = known.log_mean[: len(shares)]
+    top = log_mean.max(axis=0)
+    out: FloatArray = 0.5 * (np.log(shares.T @ (weight * np.exp(log_mean - top))) + top)
     return out

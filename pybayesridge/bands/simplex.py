@@ -19,10 +19,10 @@ from scipy.linalg import lu_factor, solve_triangular
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.shares import Box, ShareRule
 
-CANDIDATES = {2: 120, 3: 24}
+CANDIDATES = {2: 200, 3: 36}
 """Points on an edge of the lattice from which nodes are chosen, by the number of bands."""
 
-LARGEST = {2: 16, 3: 12}
+LARGEST = {2: 32, 3: 18}
 """Largest degree."""
 
 GOLDEN = 0.6180339887498949
@@ -30,8 +30,8 @@ GOLDEN = 0.6180339887498949
 APART = 1e-6
 """Relative differences of points that are alike by symmetry: rounding errors do not choose among them."""
 
-EDGE = 1e-6
-"""A share that stands for none."""
+EDGES = (1e-6, 1e-4)
+"""Shares at which densities beside the edges are looked at: one that stands for none, one between it and nodes."""
 
 STEPS = 500
 """Of the projection onto weights that are not negative."""
@@ -108,13 +108,13 @@ class PolynomialRule:
         return found / found.sum(axis=0)
 
 
-def edges(count: int) -> FloatArray:
-    """Points (E, K) where shares vanish, about: corners, and the middles between each two of them.
+def edges(count: int, share: float) -> FloatArray:
+    """Points (E, K) where shares are as small as one: corners, and the middles between each two of them.
 
     What polynomials do not see of a log density changes within a margin along the edges.
     """
     sets = [which for size in range(1, min(count, 3)) for which in itertools.combinations(range(count), size)]
-    out = np.full((len(sets), count), EDGE)
+    out = np.full((len(sets), count), share)
     for row, which in zip(out, sets, strict=True):
         row[list(which)] = 1.0
     return out / out.sum(axis=1, keepdims=True)
