@@ -89,9 +89,6 @@ SEED = 20
 INNER, LOOSE_INNER = 1e-8, 1e-5
 """Accuracy of the integral over the total given the shares: one integrand of many; and by polynomials."""
 
-LITTLE = 1e-8
-"""Relative errors that rounding errors leave are not computed where they are surely smaller."""
-
 LOOSE_CANCELLED = 1e-12
 """By polynomials, see :func:`~pybayesridge.ridge.spectrum.rotate`: four digits of residuals are left."""
 
@@ -760,14 +757,8 @@ def _collected(
         error=error,
         converged=converged & (inner | (weight <= NEGLIGIBLE)).all(axis=0),
         n_iter=len(fits),
-        loss=_loss([fits[m] for m in keep]),
+        loss=max(fits[m].loss for m in keep),
     )
-
-
-def _loss(fits: list[RidgeFit]) -> float:
-    """The largest relative error, about, that rounding errors leave: of the worst node and all that may lose much."""
-    worst = min(fits, key=lambda fit: fit.spectrum.smallest)
-    return max(fit.loss for fit in fits if fit is worst or not fit.loses_less(LITTLE))
 
 
 def fit_given(problem: BandProblem, noise: GaussianNoise, log_variance: FloatArray) -> BandFit:
