@@ -140,9 +140,7 @@ def _filled(
 ) -> Tilted:
     """The same moments, with those of some rows by the trapezoidal rule."""
     if rows.size:
-        rest = _by_steps(successes[rows], failures[rows], link, cavity.rows(rows))
-        for name in Tilted.__dataclass_fields__:
-            getattr(out, name)[rows] = getattr(rest, name)
+        out.put(rows, _by_steps(successes[rows], failures[rows], link, cavity.rows(rows)))
     return out
 
 

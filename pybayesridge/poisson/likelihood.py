@@ -17,8 +17,9 @@ import numpy as np
 from scipy.special import gammaincc, gammaln, xlogy
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.binomial import hermite
 from pybayesridge.sites.likelihood import Likelihood
-from pybayesridge.sites.tilted import CHUNK, Cavity, Tilted, by_equal_steps, density_range, empty, merged, sum_up
+from pybayesridge.sites.tilted import CHUNK, Cavity, Tilted, by_equal_steps, density_range, empty, sum_up
 
 BEND = 6.0
 """Curvature for which the nodes are close enough for a count of 0, whose likelihood has a bend of length 1: its
@@ -199,15 +200,16 @@ class Poisson(Likelihood):
 
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the tilted densities."""
-        wide = (self.counts == 0) & (cavity.precision < WIDE**-2)
-        if not wide.any():
-            return by_equal_steps(self, cavity, self.curvature_of_steps)
-        some, rest = np.flatnonzero(wide), np.flatnonzero(~wide)
-        parts = [(some, in_two_parts(self.rows(some), cavity.rows(some)))]
-        if rest.size:
-            rows = self.rows(rest)
-            parts.append((rest, by_equal_steps(rows, cavity.rows(rest), rows.curvature_of_steps)))
-        return merged(self.n, *parts)
+        rule, center, unit = hermite.narrow_counts(*self.derivatives(cavity.center), cavity)
+        out = empty(self.n)
+        for rows, eta, weight in hermite.nodes(rule, center, unit, CHUNK):
+            part = self.rows(rows)
+            sum_up(out, rows, part.values(eta), part.derivatives(eta)[0], cavity, center, eta, weight)
+        wide = (rule < 0) & (self.counts == 0) & (cavity.precision < WIDE**-2)
+        for some, moments in ((wide, in_two_parts), ((rule < 0) & ~wide, in_equal_steps)):
+            if (rows := np.flatnonzero(some)).size:
+                out.put(rows, moments(self.rows(rows), cavity.rows(rows)))
+        return out
 
     def curvature_of_steps(self, low: FloatArray, top: FloatArray, high: FloatArray) -> FloatArray:
         """Curvature of a normal density that asks for steps as short as the likelihood does, (n,).
@@ -237,6 +239,11 @@ class Poisson(Likelihood):
             f"the unpenalised column(s) {names} separate the counts: all {count} of the {self.n} rows that they tell "
             "apart have a count of 0"
         )
+
+
+def in_equal_steps(counts: Poisson, cavity: Cavity) -> Tilted:
+    """The moments by equal steps that suit the likelihood."""
+    return by_equal_steps(counts, cavity, counts.curvature_of_steps)
 
 
 def in_two_parts(zeros: Poisson, cavity: Cavity) -> Tilted:

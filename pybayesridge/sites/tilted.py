@@ -87,6 +87,11 @@ class Tilted:
     gradient: FloatArray
     site_precision: FloatArray
 
+    def put(self, rows: IntArray, part: Tilted) -> None:
+        """Write the moments of some rows."""
+        for name in Tilted.__dataclass_fields__:
+            getattr(self, name)[rows] = getattr(part, name)
+
 
 def normal_cavity(mean: FloatArray, variance: FloatArray) -> Cavity:
     """The cavity N(mean, variance) without its normalising factor ``sqrt(2 pi variance)``."""
@@ -95,14 +100,10 @@ def normal_cavity(mean: FloatArray, variance: FloatArray) -> Cavity:
 
 def merged(n: int, *parts: tuple[IntArray, Tilted]) -> Tilted:
     """The moments of n rows from those of parts of them, with their positions."""
-
-    def whole(name: str) -> FloatArray:
-        out = np.empty(n)
-        for rows, part in parts:
-            out[rows] = getattr(part, name)
-        return out
-
-    return Tilted(*(whole(name) for name in Tilted.__dataclass_fields__))
+    out = empty(n)
+    for rows, part in parts:
+        out.put(rows, part)
+    return out
 
 
 def empty(n: int) -> Tilted:

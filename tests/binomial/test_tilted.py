@@ -143,8 +143,8 @@ def test_rare_successes_among_many_trials_have_rules_of_a_few_nodes(size, trials
     """As counts have: the third derivative of the log likelihood is that of the expected number of successes."""
     rng = np.random.default_rng(size)
     n = 40
-    center = np.log(rng.uniform(0.2, 40.0, n) / trials)
-    unit = hermite.WIDEST[size] * 0.999 / np.cbrt(np.maximum(hermite.RARE * trials * np.exp(center), 1.0))
+    center = np.log(np.exp(rng.uniform(-8.0, 4.0, n)) / trials)
+    unit = hermite.WIDEST[size] * 0.999 / np.cbrt(np.maximum(hermite.RARE * trials * np.exp(center), hermite.FEW))
     successes = rng.poisson(trials * np.exp(center + unit * rng.standard_normal(n))).astype(float)
     failures = trials - successes
     slope, bend = derivatives(successes, failures, center, "logit")

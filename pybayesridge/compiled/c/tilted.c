@@ -30,7 +30,7 @@ typedef struct {
     const double *widest;   /* largest width of a row for each */
     const double *at;       /* nodes, MOST for each rule */
     const double *weight;   /* weights, likewise */
-    double rare;            /* by exp(-|center|), how often trials count where successes or failures are rare */
+    double rare, few;       /* by exp(-|center|), how often trials count where events are rare; how many do at least */
     double farthest_step;   /* of the center from the cavity's, in units of the width */
     int64_t reach;          /* nodes at fixed places: from -reach to reach, times spacing */
     double spacing;
@@ -144,6 +144,9 @@ static void choose_rules(const Rules *rules, int64_t n, const double *successes,
             unit[i] = 1.0 / sqrt(precision[i] + trials * (small_share * large_share));
             step[i] = (slope[i] + rise) * unit[i];
             double share = rules->rare * small[l], counted = share < 1.0 ? trials * share : trials;
+            double least = trials < rules->few ? trials : rules->few;
+            if (counted < least)
+                counted = least;
             double width = counted > 1.0 ? unit[i] * cbrt(counted) : unit[i];
             while (which < rules->n_rules && !(width <= rules->widest[which]))
                 which++;
