@@ -12,10 +12,10 @@ from pybayesridge import BayesRidge, PrecisionWarning, SpikeSlab, compare_loo
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.states import _sum_of_exponentials, log_mean_inverse
-from pybayesridge.predictive.all_sets import AllSets
-from pybayesridge.predictive.selection import _pieces
-from pybayesridge.predictive.walked import walked
 from pybayesridge.selection.grid import further
+from pybayesridge.selection.left_out import _pieces
+from pybayesridge.selection.left_out_summed import AllSets
+from pybayesridge.selection.left_out_walked import walked
 from tests.fuzz.sets import left_out_by_sum, make_sets
 
 EQUAL = 1e-11
