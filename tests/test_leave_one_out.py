@@ -531,7 +531,7 @@ def test_rows_that_are_predicted_by_walks_without_them(noise_var):
     y[0] += 6.0
     posterior = SpikeSlab(y, x, noise_var=noise_var).fit("exact").posterior
     problem, grid = posterior.problem(), posterior.exact.grid
-    ((_, rows),) = _pieces(posterior, 25)
+    ((_, rows),) = _pieces(posterior.design, 25)
     exact = AllSets.of(problem, grid).left_out(rows, 0)
     for i in (0, 1):
         found = walked(problem, grid, rows, i, [], 1)
