@@ -40,9 +40,18 @@ def narrow(successes: FloatArray, failures: FloatArray, cavity: Cavity) -> tuple
     return rules(slope, bend, counted, cavity)
 
 
-def narrow_counts(slope: FloatArray, bend: FloatArray, cavity: Cavity) -> tuple[IntArray, FloatArray, FloatArray]:
-    """The same for Poisson counts, from the first derivative at the cavity's centre and minus the second, (n,)."""
-    return rules(slope, bend, np.maximum(RARE * bend, FEW), cavity)
+def narrow_counts(
+    slope: FloatArray, bend: FloatArray, cavity: Cavity, elements: int
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The same for Poisson counts, from the first derivative at the cavity's centre and minus the second, (n,).
+
+    Rows that take no more than so many `elements` have the longest of their rules together.
+    """
+    rule, center, unit = rules(slope, bend, np.maximum(RARE * bend, FEW), cavity)
+    most = int(rule.max(initial=-1))
+    if most >= 0 and SIZES[most] * rule.size <= elements:
+        rule = np.where(rule >= 0, most, -1)
+    return rule, center, unit
 
 
 def rules(
@@ -60,13 +69,7 @@ def rules(
 def nodes(
     rule: IntArray, center: FloatArray, unit: FloatArray, elements: int
 ) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Yield rows, their nodes (K, m) and the weights of these (K, m), in blocks of at most so many `elements`.
-
-    Few rows have the longest of their rules together.
-    """
-    most = int(rule.max(initial=-1))
-    if most >= 0 and SIZES[most] * rule.size <= elements:
-        rule = np.where(rule >= 0, most, -1)
+    """Yield rows, their nodes (K, m) and the weights of these (K, m), in blocks of at most so many `elements`."""
     for i in np.unique(rule[rule >= 0]).tolist():
         at, weight = hermite(int(SIZES[i]))
         members = np.flatnonzero(rule == i)

@@ -200,7 +200,7 @@ class Poisson(Likelihood):
 
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the tilted densities."""
-        rule, center, unit = hermite.narrow_counts(*self.derivatives(cavity.center), cavity)
+        rule, center, unit = hermite.narrow_counts(*self.derivatives(cavity.center), cavity, CHUNK)
         out = empty(self.n)
         for rows, eta, weight in hermite.nodes(rule, center, unit, CHUNK):
             part = self.rows(rows)
