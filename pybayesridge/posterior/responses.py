@@ -55,7 +55,10 @@ WIDE = 1e-5
 """Relative distance from :data:`LARGEST` that the search for it may leave."""
 
 SURE = 1e-9
-"""Probabilities closer to that of a whole number are not told from it."""
+"""Probabilities closer to that of a whole number are not told from it, nor those closer than half of a tail."""
+
+ROUNDING = 1e-14
+"""Of probabilities: the sum of all weights of a rule is 1 but for this."""
 
 FIRST_STEP, CLOSE, SECANTS = 1e-3, 1e-9, 8
 """Of the search for other quantiles from a near point, relative to the width of the bracket that it began with: the
@@ -408,14 +411,15 @@ def _least(
 ) -> FloatArray:
     """The least whole numbers up to which the probability is no smaller, between or near `low` and `high`."""
     wanted = _score(probability)
-    enough = probability - SURE
+    enough = probability - np.minimum(SURE, 0.5 * np.minimum(probability, 1.0 - probability))
+    enough = np.minimum(enough, 1.0 - ROUNDING)
     low, high = np.maximum(np.floor(low), -1.0), np.maximum(np.ceil(high), 0.0)
     low = np.minimum(low, high - 1.0)
     every = np.arange(low.size)
     at_low, at_high = np.zeros(low.size), up_to(every, high)
     some = every[low > -1.0]
     at_low[some] = up_to(some, low[some])
-    step = high - low
+    step = np.maximum(high - low, 4.0 * np.spacing(high))
     todo = every[at_high < enough]
     while todo.size:
         low[todo], at_low[todo] = high[todo], at_high[todo]

@@ -200,3 +200,14 @@ def test_predictors_of_rows_that_the_data_say_nothing_about(trials):
         law = ResponseLaw([Part(1.0, linear, likelihood.up_to, likelihood.around, np.array([trials]))], whole=True)
         _, up_to = mixture([likelihood] * 25, weight, side * 1.5 * width, width, trials)
         checked(law, up_to, OFF)
+
+
+@pytest.mark.parametrize("tail", [1e-8, 1e-10, 1e-13, 1e-300])
+def test_extreme_probabilities(tail):
+    """The search among whole numbers ends, and intervals do not become shorter, where tails are next to nothing."""
+    counts = mixture([poisson(NONE, None, None)], [1.0], [1.0], [0.1])[0]
+    shares = mixture([binomial(NONE, None, None, "logit")], [1.0], [0.3], [0.1], extent=20.0)[0]
+    for law, most in ((counts, 200.0), (shares, 20.0)):
+        low, inside, high = law.quantiles(np.array([tail, 1.0 - 1e-6, 1.0 - tail]))[0]
+        assert low == 0.0
+        assert 0.0 < inside <= high <= most
