@@ -62,7 +62,7 @@ class OrdinalFamily(LatentFamily):
     )
     takes: ClassVar[tuple[str, ...]] = ("link", "categories", "flat_in")
     shape: ClassVar[str] = "cut_points"
-    lanes: ClassVar[tuple[str, ...]] = ("ordinal",)
+    lanes: ClassVar[tuple[str, ...]] = ("ordinal", "banded_ordinal")
     statsmodels: ClassVar[str] = ""
     in_r: ClassVar[tuple[str, ...]] = (
         "categories", "category_counts", "codes", "probabilities", "linear_predictors"

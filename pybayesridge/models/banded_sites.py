@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.models.banded import check_correlated, check_dimensions, check_far, mixed_problem, penalties_of
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
+from pybayesridge.sites.band_fit import BandSitesFit
 from pybayesridge.sites.band_methods import BandSitesMethod, BandSitesOptions
 from pybayesridge.sites.separation import check_unpenalized
 
@@ -31,12 +33,24 @@ def fit(
     model: BayesRidge, entry: BandSitesMethod, options: dict[str, Any], recipe: Recipe
 ) -> GeneralizedBandRidgeResults:
     """Fit a model with bands by one of its methods with checked options."""
+
+    def check() -> None:
+        check_unpenalized(*model.unpenalized_rows(), model.likelihood())
+
+    found, chosen = solved(model, entry, options, check)
+    return GeneralizedBandRidgeResults(model, found, **told(entry, chosen, options), recipe=recipe)
+
+
+def solved(
+    model: BayesRidge, entry: BandSitesMethod, options: dict[str, Any], check: Callable[[], None]
+) -> tuple[BandSitesFit, BandSitesOptions]:
+    """The answer of a method, and its options as the numerics take them; `check` refuses unpenalised columns."""
     bands = model.bands
     assert bands is not None
     _check(model, entry)
 
     def make(design: Any, products: Any) -> MixedProblem:
-        check_unpenalized(*model.unpenalized_rows(), model.likelihood())
+        check()
         return mixed_problem(design, products, bands)
 
     _, problem = model.prepare(make)
@@ -51,22 +65,23 @@ def fit(
         maxiter=options["maxiter"],
     )
     try:
-        found = entry.find(problem, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
+        return entry.find(problem, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen), chosen
     except FloatingPointError as error:
         raise ValueError(
             "what some rows say outweighs the others by more than double precision resolves: look for rows with "
             "a very large count, weight or exposure, or use fit('laplace')"
         ) from error
-    return GeneralizedBandRidgeResults(
-        model,
-        found,
-        method=entry.name,
-        solver=chosen.solver,
-        parameterization=options["parameterization"],
-        tol=chosen.tol,
-        maxiter=chosen.maxiter,
-        recipe=recipe,
-    )
+
+
+def told(entry: BandSitesMethod, chosen: BandSitesOptions, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What results keep of the method and its options."""
+    return {
+        "method": entry.name,
+        "solver": chosen.solver,
+        "parameterization": options["parameterization"],
+        "tol": chosen.tol,
+        "maxiter": chosen.maxiter,
+    }
 
 
 def _check(model: BayesRidge, entry: BandSitesMethod) -> None:
@@ -82,7 +97,7 @@ def _check(model: BayesRidge, entry: BandSitesMethod) -> None:
     if bands.eliminated is not None:
         name = bands.names[bands.eliminated]
         levels = bands.members(bands.eliminated).size
-        if model.likelihood().signed_unit is not None:
+        if model.likelihood().signed_unit is not None or model.distribution.has_cuts:
             raise ValueError(
                 f"{name!r} has {levels:,} levels: groups with 500 or more are not for family={model.family!r}; use "
                 "groups with fewer levels"

@@ -15,6 +15,7 @@ RESULTS = {
     "generalized_bands": "GeneralizedBandRidgeResults",
     "generalized_ridge": "GeneralizedRidgeResults",
     "ordinal_ridge": "OrdinalRidgeResults",
+    "ordinal_bands": "OrdinalBandRidgeResults",
     "spike_slab": "SpikeSlabResults",
     "generalized_spike_slab": "GeneralizedSpikeSlabResults",
 }

@@ -343,6 +343,7 @@ KINDS: dict[str, Lane] = {
         told=_iterations,
     ),
     "banded_sites": BANDED_SITES,
+    "banded_ordinal": replace(BANDED_SITES, name="banded_ordinal"),
     "banded_sites_with_scale": replace(
         BANDED_SITES,
         table=lambda: Methods(

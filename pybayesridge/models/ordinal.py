@@ -26,22 +26,26 @@ if TYPE_CHECKING:
 
 def fit(model: BayesRidge, entry: SitesMethod, options: dict[str, Any], recipe: Recipe) -> OrdinalRidgeResults:
     """Fit a model by one of its methods with checked options."""
-    likelihood: Cumulative = model.likelihood()
-    if not likelihood.factorises and (entry.solver or options["solver"]) != "laplace":
-        raise ValueError(likelihood.only_laplace)
+    check_solver(model.likelihood(), entry.solver or options["solver"])
     found, chosen = sites.solved(model, entry, options, _coordinates)
     return OrdinalRidgeResults(model, OrdinalFit.of(found), **sites.told(entry, chosen), recipe=recipe)
 
 
+def check_solver(likelihood: Cumulative, solver: str) -> None:
+    """Refuse expectation propagation where the likelihood has no factors of one linear function each."""
+    if not likelihood.factorises and solver != "laplace":
+        raise ValueError(likelihood.only_laplace)
+
+
 def _coordinates(model: BayesRidge, design: Design, products: CrossProducts) -> CutCoordinates:
     """The sites' linear functions in coordinates."""
-    likelihood: Cumulative = model.likelihood()
-    _check_unpenalized(model, likelihood)
-    return with_cuts(from_design(design, rotate(design, products)), likelihood)
+    check_unpenalized(model)
+    return with_cuts(from_design(design, rotate(design, products)), model.likelihood())
 
 
-def _check_unpenalized(model: BayesRidge, likelihood: Cumulative) -> None:
+def check_unpenalized(model: BayesRidge) -> None:
     """Refuse unpenalised columns that order the responses without error: their posterior is improper."""
+    likelihood: Cumulative = model.likelihood()
     z, names = model.unpenalized_rows()
     if not names:
         return

@@ -27,14 +27,19 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.likelihood import Binomial, from_counts
 from pybayesridge.binomial.link import LATENT_VARIANCE, Link
 from pybayesridge.binomial.logistic_normal import expected_derivatives
+from pybayesridge.late import Late
 from pybayesridge.ordinal import spacings
 from pybayesridge.posterior.left_out import LeaveOneOut
 from pybayesridge.sites.likelihood import RowSites
 from pybayesridge.sites.tilted import Cavity, Tilted, merged
 
 if TYPE_CHECKING:
+    from pybayesridge.ordinal import band_space
     from pybayesridge.sites.approximation import Approximation
+    from pybayesridge.sites.bands import BandSpace
     from pybayesridge.sites.gaussian import Sites
+else:
+    band_space = Late("pybayesridge.ordinal.band_space")
 
 LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
@@ -139,6 +144,22 @@ class Cumulative(RowSites):
         above, below = np.full(self.codes.size, np.inf), np.full(self.codes.size, -np.inf)
         above[self.upper], below[self.lower] = -up, -down
         return above, below
+
+    def of_sites(self, rows: FloatArray) -> FloatArray:
+        """The sites' linear functions (N, e + m), distances first, from those of the rows, (n, m)."""
+        e, code = self.inner, self.codes
+        of_cuts = np.r_[self.upper, self.lower]
+        cut = np.r_[code[self.upper], code[self.lower] - 1]
+        out = np.zeros((self.n, e + rows.shape[1]), order="F")
+        out[: of_cuts.size, e:] = rows[of_cuts]
+        out[: of_cuts.size, :e] = -np.where(cut[:, None] > np.arange(e), 1.0, 0.0)
+        out[of_cuts.size :, :e] = np.eye(e)
+        return out
+
+    def in_bands(self, space: BandSpace) -> BandSpace:
+        """The sites' linear functions in the columns of several bands."""
+        rows, e = self.of_sites(space.rows), self.inner
+        return band_space.CutBandSpace(rows, space.k + e, space.design, space.terms, space.gram, e)
 
     def of_cut_points(self) -> Binomial:
         """The two factors of each row of the logistic model: failures at upper cut points, successes at lower."""

@@ -12,6 +12,7 @@ from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.ordinal.likelihood import distribution, expected
 from pybayesridge.ordinal.space import WithoutCuts
 from pybayesridge.posterior.quantiles import Common
+from pybayesridge.sites.gaussian import Gaussian
 from pybayesridge.sites.posterior import (
     MIDDLE,
     NEGLIGIBLE,
@@ -42,38 +43,34 @@ class CutLaw:
     components: Common
 
 
-@dataclass(frozen=True, slots=True)
-class OrdinalPosterior(SitesPosterior):
-    """The joint posterior of coefficients and cut points.
+class WithCutPoints(SitesPosterior):
+    """What the joint posterior of coefficients and cut points answers, with one penalty or several.
 
     The design has an intercept, minus the first cut point, which is none of the coefficients here.
     """
+
+    __slots__ = ()
 
     @property
     def coefficients(self) -> OrdinalCoefficients:
         """The posterior of each coefficient."""
         return OrdinalCoefficients(self, TABLE_ROWS)
 
-    def without_rows(self, nodes: tuple[Any, ...]) -> OrdinalPosterior:
-        """The same without what runs over rows."""
-        found: Any = SitesPosterior.without_rows(self, nodes)
-        return found
-
     def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised and penalised coefficients; nan where there is none."""
-        return _without_intercept(SitesPosterior.coefficient_means(self))
+        return _without_intercept(super().coefficient_means())
 
     def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
         """Posterior standard deviations of the same."""
-        return _without_intercept(SitesPosterior.coefficient_sds(self))
+        return _without_intercept(super().coefficient_sds())
 
     def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior quantiles."""
-        return _without_intercept(SitesPosterior.coefficient_quantiles(self, probabilities))
+        return _without_intercept(super().coefficient_quantiles(probabilities))
 
     def covariance_of_coefficients(self) -> FloatArray:
         """Posterior covariance of the coefficients."""
-        return SitesPosterior.covariance_of_coefficients(self)[1:, 1:]
+        return super().covariance_of_coefficients()[1:, 1:]
 
     def draws_with_nodes(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
         """Draws of the unpenalised and penalised coefficients, and the nodes that they come from."""
@@ -84,20 +81,7 @@ class OrdinalPosterior(SitesPosterior):
         self, count: int, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
         """Draws of unpenalised and penalised coefficients and of cut points (count, K - 1), and their nodes."""
-        which = rng.choice(self.weight.size, size=count, p=self.weight)
-        e, size = self._distances, self.space.k + self.space.rank
-        of_coordinates, distances = np.empty((count, size)), np.empty((count, e))
-        for node in np.unique(which):
-            rows = np.flatnonzero(which == node)
-            whole = self._whole(node)
-            noise = rng.standard_normal((e + size, rows.size))
-            noise = solve_triangular(whole.factor, noise, lower=True, trans="T", check_finite=False)
-            drawn = (whole.mean[:, None] + noise).T
-            distances[rows] = drawn[:, :e]
-            of_coordinates[rows] = drawn[:, e:] * self._units(node)
-        of_z, b = self.on_user_scale(of_coordinates, which, rng)
-        steps = np.hstack([-of_z[:, :1], np.maximum(distances, INCREASING)])
-        return of_z[:, 1:], b, np.cumsum(steps, axis=1), which
+        raise NotImplementedError
 
     def cut_points(self) -> CutLaw:
         """The posterior of each cut point."""
@@ -112,7 +96,7 @@ class OrdinalPosterior(SitesPosterior):
         """Posterior means of the probabilities of the categories at rows, (m, K)."""
         f = self._of_rows_and_intercept(x_rows, z_rows)
         keep = np.flatnonzero(self.weight > NEGLIGIBLE)
-        below = np.zeros((f.count, self._distances + 1))
+        below = np.zeros((f.count, self.distances + 1))
         for i in keep:
             mean, variance = self._at_cuts(int(i), f)
             below += self.weight[i] * expected(mean, variance, self.link)  # type: ignore[arg-type]
@@ -124,12 +108,86 @@ class OrdinalPosterior(SitesPosterior):
         self, x_rows: AnyArray, z_rows: FloatArray, count: int, rng: np.random.Generator
     ) -> FloatArray:
         """Draws of the probabilities of the categories at rows, (count, m, K)."""
-        of_z, b, cuts, _ = self.draws_with_cuts(count, rng)
-        linear = b @ np.asarray(x_rows, dtype=np.float64).T + of_z @ z_rows.T
+        of_z, b, cuts, which = self.draws_with_cuts(count, rng)
+        rows = np.asarray(x_rows, dtype=np.float64)
+        linear = b @ rows[:, : b.shape[1]].T + of_z @ z_rows.T + self.unseen(rows[:, b.shape[1] :], which, rng)
         return probabilities_at(linear, cuts, self.link)
 
+    def unseen(self, rows: FloatArray, which: IntArray, rng: np.random.Generator) -> FloatArray | float:
+        """Draws of what groups without a row add to linear predictors, (count, m); 0 where there are no groups."""
+        return 0.0
+
     @property
-    def _distances(self) -> int:
+    def distances(self) -> int:
+        """How many distances of cut points there are."""
+        raise NotImplementedError
+
+    def _node_and_rows(self, i: int, f: SitesFunctionals) -> tuple[Gaussian, FloatArray, FloatArray]:
+        """The joint posterior of distances and coordinates at a node, in units of its prior.
+
+        With what multiplies these in linear functions, (m, size), and the variances outside of them, (m,).
+        """
+        raise NotImplementedError
+
+    def _of_rows_without_intercept(self, z_rows: FloatArray) -> FloatArray:
+        """Rows of the unpenalised columns with a zero for the intercept, where they have none."""
+        if z_rows.shape[1] < self.design.block.k:
+            return np.hstack([np.zeros((z_rows.shape[0], 1)), z_rows])
+        return z_rows
+
+    def _of_rows_and_intercept(self, x_rows: AnyArray, z_rows: FloatArray) -> SitesFunctionals:
+        return self._of_rows(x_rows, np.hstack([np.ones((z_rows.shape[0], 1)), z_rows]))
+
+    def _at_cuts(self, i: int, f: SitesFunctionals) -> tuple[FloatArray, FloatArray]:
+        """Means and variances (m, K - 1) of cut points less the linear predictor at a node."""
+        whole, rows, outside = self._node_and_rows(i, f)
+        e, root = self.distances, whole.root()
+        mean = -(rows @ whole.mean)[:, None] + np.r_[0.0, np.cumsum(whole.mean[:e])]
+        of_rows = rows @ root
+        of_cuts = np.vstack([np.zeros((1, root.shape[1])), np.cumsum(root[:e], axis=0)])
+        own = np.einsum("ij,ij->i", of_rows, of_rows) + outside
+        variance = own[:, None] + np.einsum("ij,ij->i", of_cuts, of_cuts) - 2.0 * of_rows @ of_cuts.T
+        return mean, np.maximum(variance, 0.0)
+
+    def _cuts_at_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means and standard deviations (K, cut points) at each node that matters, and the weights."""
+        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
+        f = self._of_rows_and_intercept(np.zeros((1, self.design.p)), np.zeros((1, self.design.block.k - 1)))
+        found = [self._at_cuts(int(i), f) for i in keep]
+        mean, variance = np.stack([m[0] for m, _ in found]), np.stack([v[0] for _, v in found])
+        return mean, np.sqrt(variance), self.weight[keep] / self.weight[keep].sum()
+
+
+@dataclass(frozen=True, slots=True)
+class OrdinalPosterior(WithCutPoints):
+    """The joint posterior of coefficients and cut points with one penalty."""
+
+    def without_rows(self, nodes: tuple[Any, ...]) -> OrdinalPosterior:
+        """The same without what runs over rows."""
+        found: Any = SitesPosterior.without_rows(self, nodes)
+        return found
+
+    def draws_with_cuts(
+        self, count: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+        """Draws of unpenalised and penalised coefficients and of cut points (count, K - 1), and their nodes."""
+        which = rng.choice(self.weight.size, size=count, p=self.weight)
+        e, size = self.distances, self.space.k + self.space.rank
+        of_coordinates, distances = np.empty((count, size)), np.empty((count, e))
+        for node in np.unique(which):
+            rows = np.flatnonzero(which == node)
+            whole = self._whole(node)
+            noise = rng.standard_normal((e + size, rows.size))
+            noise = solve_triangular(whole.factor, noise, lower=True, trans="T", check_finite=False)
+            drawn = (whole.mean[:, None] + noise).T
+            distances[rows] = drawn[:, :e]
+            of_coordinates[rows] = drawn[:, e:] * self._units(node)
+        of_z, b = self.on_user_scale(of_coordinates, which, rng)
+        return of_z[:, 1:], b, cuts_from(of_z[:, 0], distances), which
+
+    @property
+    def distances(self) -> int:
+        """How many distances of cut points there are."""
         node: Any = self.nodes[0]
         return int(node.space.distances)
 
@@ -142,16 +200,16 @@ class OrdinalPosterior(SitesPosterior):
         return np.r_[np.ones(self.space.k), np.full(self.space.rank, t)]
 
     def _root_units(self) -> FloatArray:
-        return np.r_[np.ones(self._distances), SitesPosterior._root_units(self)]  # noqa: SLF001
+        return np.r_[np.ones(self.distances), SitesPosterior._root_units(self)]  # noqa: SLF001
 
     def _mean_and_root(self, node: int) -> tuple[FloatArray, FloatArray]:
         """Mean and root of the covariance of a node, in the distances and the coordinates of the rows."""
-        whole, units = self._whole(node), np.r_[np.ones(self._distances), self._units(node)]
+        whole, units = self._whole(node), np.r_[np.ones(self.distances), self._units(node)]
         return whole.mean * units, whole.root().T * units
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Those of distances and coordinates; of coordinates alone over all nodes, also those left out since."""
-        e, found = self._distances, [self._mean_and_root(i) for i in range(self.weight.size)]
+        e, found = self.distances, [self._mean_and_root(i) for i in range(self.weight.size)]
         means = np.stack([mean for mean, _ in found])
         mean = self.weight @ means
         covariance = sum(w * root.T @ root for w, (_, root) in zip(self.weight, found, strict=True))
@@ -162,33 +220,11 @@ class OrdinalPosterior(SitesPosterior):
 
     def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> SitesFunctionals:
         """Linear functions without the intercept, for rows that have none."""
-        if z_rows.shape[1] < self.space.k:
-            z_rows = np.hstack([np.zeros((z_rows.shape[0], 1)), z_rows])
-        return SitesPosterior._of_rows(self, x_rows, z_rows)  # noqa: SLF001
+        return SitesPosterior._of_rows(self, x_rows, self._of_rows_without_intercept(z_rows))  # noqa: SLF001
 
-    def _of_rows_and_intercept(self, x_rows: AnyArray, z_rows: FloatArray) -> SitesFunctionals:
-        return self._of_rows(x_rows, np.hstack([np.ones((z_rows.shape[0], 1)), z_rows]))
-
-    def _at_cuts(self, i: int, f: SitesFunctionals) -> tuple[FloatArray, FloatArray]:
-        """Means and variances (m, K - 1) of cut points less the linear predictor at a node."""
-        whole, e = self._whole(i), self._distances
-        root = whole.root()
-        coords = f.coords * self._units(i)
-        mean = -(coords @ whole.mean[e:])[:, None] + np.r_[0.0, np.cumsum(whole.mean[:e])]
-        of_rows = coords @ root[e:]
-        of_cuts = np.vstack([np.zeros((1, root.shape[1])), np.cumsum(root[:e], axis=0)])
-        own = np.einsum("ij,ij->i", of_rows, of_rows) + f.outside * np.exp(self.nodes[i].log_t2)
-        variance = own[:, None] + np.einsum("ij,ij->i", of_cuts, of_cuts) - 2.0 * of_rows @ of_cuts.T
-        return mean, np.maximum(variance, 0.0)
-
-    def _cuts_at_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means and standard deviations (K, cut points) at each node that matters, and the weights."""
-        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
-        k, p = self.space.k, self.design.p
-        f = self._of_rows_and_intercept(np.zeros((1, p)), np.zeros((1, k - 1)))
-        found = [self._at_cuts(int(i), f) for i in keep]
-        mean, variance = np.stack([m[0] for m, _ in found]), np.stack([v[0] for _, v in found])
-        return mean, np.sqrt(variance), self.weight[keep] / self.weight[keep].sum()
+    def _node_and_rows(self, i: int, f: SitesFunctionals) -> tuple[Gaussian, FloatArray, FloatArray]:
+        rows = np.hstack([np.zeros((f.count, self.distances)), f.coords * self._units(i)])
+        return self._whole(i), rows, f.outside * np.exp(self.nodes[i].log_t2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +237,11 @@ class OrdinalCoefficients(SitesCoefficients):
     def _unit_rows(self, which: IntArray) -> tuple[FloatArray, FloatArray]:
         x_rows, z_rows = SitesCoefficients._unit_rows(self, which + 1)  # noqa: SLF001
         return x_rows, z_rows[:, 1:]
+
+
+def cuts_from(intercept: FloatArray, distances: FloatArray) -> FloatArray:
+    """Draws of cut points (m, K - 1) from those of the intercept (m,) and of distances (m, K - 2)."""
+    return np.cumsum(np.hstack([-intercept[:, None], np.maximum(distances, INCREASING)]), axis=1)
 
 
 def _without_intercept(pair: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:

@@ -73,14 +73,7 @@ class CutCoordinates(InRows):
 
 def with_cuts(space: Coordinates, likelihood: Cumulative) -> CutCoordinates:
     """The coordinates of the sites of `likelihood` from those of its rows."""
-    e, code = likelihood.inner, likelihood.codes
-    of_sites = np.r_[likelihood.upper, likelihood.lower]
-    cut = np.r_[code[likelihood.upper], code[likelihood.lower] - 1]
-    rows = np.zeros((likelihood.n, e + space.rows.shape[1]), order="F")
-    rows[: of_sites.size, e:] = space.rows[of_sites]
-    rows[: of_sites.size, :e] = -np.where(cut[:, None] > np.arange(e), 1.0, 0.0)
-    rows[of_sites.size :, :e] = np.eye(e)
-    return CutCoordinates(rows, e, space)
+    return CutCoordinates(likelihood.of_sites(space.rows), likelihood.inner, space)
 
 
 @dataclass(frozen=True, slots=True)

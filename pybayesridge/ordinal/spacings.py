@@ -6,6 +6,7 @@ which it is above e^-DROP of its top.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,9 @@ NODES, FEW = 100, 32
 STEPS = 40
 """Bisections of a range, which is located to a millionth of itself at the least."""
 
+SECTIONS, MANY = 64, 32
+"""Parts of a range that are looked at together, instead of bisections, for up to so many ranges."""
+
 LEAST = 1e-300
 """Least distance and precision, in place of 0."""
 
@@ -42,7 +46,7 @@ def factor_derivatives(d: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Its first derivative and minus the second, for positive d."""
     with np.errstate(over="ignore"):
         first = 1.0 / np.expm1(d)
-    return first, first * (1.0 + first)
+        return first, first * (1.0 + first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +84,16 @@ def rule(copies: FloatArray, cavity: Cavity, count: int = NODES) -> SpacingRule:
     middle = cavity.center + cavity.slope / precision
     # The top is at most so far above the middle of the normal density: the factor rises by less than 1 / d.
     far = np.maximum(middle, 0.0) + 2.0 * np.sqrt((copies + 1.0) / precision)
-    low, high = np.full(copies.size, LEAST), far
-    for _ in range(STEPS):
-        half = _between(low, high)
-        up = rises(half)
-        low, high = np.where(up, half, low), np.where(up, high, half)
+    low, high = _located(rises, np.full(copies.size, LEAST), far, _by_ratio)
     top = 0.5 * (low + high)
     level = log_density(np.maximum(top, LEAST)) - DROP
     beyond = top + np.sqrt(2.0 * DROP / precision)
-    ends = []
-    for inside, outside in ((top, np.full(copies.size, LEAST)), (top, beyond)):
-        near, away = inside, outside
-        for _ in range(STEPS):
-            half = 0.5 * (near + away)
-            above = log_density(half) > level
-            near, away = np.where(above, half, near), np.where(above, away, half)
-        ends.append(away)
+
+    def is_high(d: FloatArray) -> BoolArray:
+        out: BoolArray = log_density(d) > level
+        return out
+
+    ends = [_located(is_high, top, last, _by_distance)[1] for last in (np.full(copies.size, LEAST), beyond)]
     x, w = _RULES[count]
     # From the bend on the factor is 1: there the density is that of the normal, however wide it is.
     middle = np.clip(np.log(np.maximum(copies, 1.0)) + BEND, ends[0], ends[1])
@@ -104,9 +102,35 @@ def rule(copies: FloatArray, cavity: Cavity, count: int = NODES) -> SpacingRule:
     return SpacingRule(d, log_density(d), np.concatenate([width * w[:, None] for _, width in parts]))
 
 
-def _between(low: FloatArray, high: FloatArray) -> FloatArray:
-    """A point between, by ratio where they are far apart."""
-    return np.where(high > 4.0 * low, np.sqrt(low) * np.sqrt(high), 0.5 * (low + high))
+def _located(
+    holds: Callable[[FloatArray], BoolArray],
+    start: FloatArray,
+    end: FloatArray,
+    between: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
+) -> tuple[FloatArray, FloatArray]:
+    """The last point from a start towards an end (m,) at which something holds, and the first at which it does not.
+
+    Ranges are divided by two, or into so many parts that a few of them are as fast.
+    """
+    parts = SECTIONS if start.size <= MANY else 2
+    shares, columns = np.arange(1, parts)[:, None] / parts, np.arange(start.size)
+    for _ in range(int(np.ceil(STEPS / np.log2(parts)))):
+        inner = between(start, end, shares)
+        last = holds(inner).sum(axis=0)
+        points = np.vstack([start, inner, end])
+        start, end = points[last, columns], points[last + 1, columns]
+    return start, end
+
+
+def _by_distance(start: FloatArray, end: FloatArray, share: FloatArray) -> FloatArray:
+    return start + share * (end - start)
+
+
+def _by_ratio(start: FloatArray, end: FloatArray, share: FloatArray) -> FloatArray:
+    """Points between by ratio where the ends are far apart."""
+    far = end > 4.0 * start
+    with np.errstate(over="ignore"):
+        return np.where(far, start ** (1.0 - share) * end**share, _by_distance(start, end, share))
 
 
 def tilted(copies: FloatArray, cavity: Cavity) -> Tilted:

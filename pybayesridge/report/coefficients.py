@@ -125,6 +125,18 @@ def ratios(res: Any, listed: Listed, alpha: float) -> list[Table]:
     ]
 
 
+def cut_points(res: Any, alpha: float) -> list[Table]:
+    """The table of cut points, where the family has any."""
+    family = res.model.distribution
+    if not family.has_cuts:
+        return []
+    found = res.cut_points(alpha)
+    caption = f"Cut points, on the scale of the {family.scale_of}, with {percent(alpha)} intervals"
+    heads, names = [res.center, "sd", *ends(alpha)], list(found.index)
+    values = found.to_numpy()
+    return [table_of(caption, "between", heads, names, values, interval=True, file="cut-points.csv")]
+
+
 def clear_of_zero(res: LinearEstimates, listed: Listed, alpha: float) -> list[str]:
     """Which intervals of penalised coefficients exclude zero."""
     p, names = res.posterior.design.p, res.model.exog_names

@@ -11,7 +11,7 @@ from pybayesridge._version import __version__
 from pybayesridge.formula.spec import factor_levels
 from pybayesridge.report import bands, inclusion, penalty, pooled, scores
 from pybayesridge.report.checks import add_model_checks
-from pybayesridge.report.coefficients import ratios
+from pybayesridge.report.coefficients import cut_points, ratios
 from pybayesridge.report.effects import add_effects
 from pybayesridge.report.figures import Album
 from pybayesridge.report.parts import Origin, Page, Remark, Target, rows_there
@@ -91,6 +91,7 @@ def _target(res: Any, prior: Any, i: int, album: Album | None, alpha: float) -> 
     out.results.tables = [
         *ratios(res, shown, alpha),
         shown.table,
+        *cut_points(res, alpha),
         *prior.tables(res, i, alpha),
         *(scores.tables(res, alpha) if single else []),
     ]

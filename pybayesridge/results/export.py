@@ -339,6 +339,7 @@ OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {
     "banded": _band_values,
     "sites": _generalized_ridge_values,
     "ordinal": _ordinal_values,
+    "banded_ordinal": _generalized_band_values,
     "banded_sites": _generalized_band_values,
     "sets": _gaussian_selection_values,
     "latent_sets": _generalized_selection_values,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from pybayesridge._types import AnyArray, ArrayLike, FloatArray, RandomLike, RowsLike
+from pybayesridge._types import AnyArray, ArrayLike, FloatArray, IntArray, RandomLike, RowsLike
 from pybayesridge.bands.answers import Variances
 from pybayesridge.checks import check_which, positive_int
 from pybayesridge.findings import Finding
@@ -186,10 +186,12 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
     def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         of_z, b, which = self.posterior.draws_with_nodes(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
+        return ChainDraws(beta[..., None], None, self._variances_at(which) | self._shape_at(which))
+
+    def _variances_at(self, which: IntArray) -> dict[str, FloatArray]:
         tau2, correlations = (values[which] for values in self.sites_fit.at_nodes())
         others = {f"tau2[{name}]": tau2[:, [k]] for k, name in enumerate(self.bands.names)}
-        others |= {name: correlations[:, [k]] for k, name in enumerate(self.correlation_names)}
-        return ChainDraws(beta[..., None], None, others | self._shape_at(which))
+        return others | {name: correlations[:, [k]] for k, name in enumerate(self.correlation_names)}
 
     def diagnostics(self) -> pd.Series:
         """Numbers on the computation: nodes, the error of the quadrature over the variances, whether it converged.

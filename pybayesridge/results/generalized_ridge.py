@@ -189,12 +189,16 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
     def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         of_z, b, which = self.posterior.draws_with_nodes(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
-        nodes = self.posterior.nodes
-        tau2 = np.exp(np.array([node.log_t2 for node in nodes]) - self.log_unit)[which][:, None]
-        others = {"tau2": tau2} | self._shape_at(which)
+        others = self._variances_at(which) | self._shape_at(which)
         if not self.method_entry.integrates:
             return ChainDraws(beta[..., None], None, others)
-        return ChainDraws(beta[..., None], None, others, {"tau2": self._penalty.log_prior_at_nodes(tau2, which)})
+        log_prior = self._penalty.log_prior_at_nodes(others["tau2"], which)
+        return ChainDraws(beta[..., None], None, others, {"tau2": log_prior})
+
+    def _variances_at(self, which: IntArray) -> dict[str, FloatArray]:
+        """Prior variances of coefficients at some nodes (m,), each (m, 1)."""
+        tau2 = np.exp(np.array([node.log_t2 for node in self.posterior.nodes]) - self.log_unit)
+        return {"tau2": tau2[which][:, None]}
 
     def _shape_at(self, which: IntArray) -> dict[str, FloatArray]:
         """Values of further parameters of the likelihood at some nodes (m,), each (m, 1)."""

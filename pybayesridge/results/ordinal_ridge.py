@@ -31,28 +31,14 @@ DRAWS = 4000
 NO_NUMBERS = "ordered categories are no numbers: these results have no residuals; see predict() and ppc()"
 
 
-class OrdinalRidgeResults(GeneralizedRidgeResults):
-    """Posterior of a ridge regression of ordered categories.
-
-    Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="ordinal"``. Coefficients are on the scale of the
-    latent response: a positive one moves the response towards higher categories. There is no intercept; its place is
-    taken by the cut points, see :meth:`cut_points`. Everything else is as for other responses that are not Gaussian.
-
-    Parameters
-    ----------
-    model : BayesRidge
-    fit : OrdinalFit
-    method, solver, parameterization, tol, maxiter
-        As given to ``fit``.
-    recipe : Recipe
+class OrderedCategories(GeneralizedRidgeResults):
+    """What results for ordered categories have, with one penalty or several; goes before others in the list of bases.
 
     Attributes
     ----------
     categories : tuple of str
         In their order.
     """
-
-    model_name: ClassVar[str] = "BayesRidge"
 
     resid = Lacking(NO_NUMBERS)
     resid_response = Lacking(NO_NUMBERS)
@@ -113,12 +99,126 @@ class OrdinalRidgeResults(GeneralizedRidgeResults):
     def _fitted_probabilities(self) -> FloatArray:
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
-        return self._probabilities(self.model.data.exog)
+        rows = self.model.data.exog
+        return self._probabilities(rows, self.model.split_rows(rows, self.posterior.design))
 
     @property
     def fittedvalues(self) -> pd.DataFrame:
         """Posterior means of the probabilities of the categories at the rows of the data, (n, K)."""
         return pd.DataFrame(self._fitted_probabilities, index=self.model.data.row_labels, columns=self.categories)
+
+    def _told_at(self, rows: AnyArray, split: tuple[AnyArray, FloatArray], labels: Any, which: str) -> Any:
+        """Probabilities of the categories at rows, or linear predictors, with labels."""
+        if check_which(which) == "linear":
+            return pd.Series(self.model.predict(self.arrays.params, rows, which="linear"), index=labels)
+        return pd.DataFrame(self._probabilities(rows, split), index=labels, columns=self.categories)
+
+    def _probabilities(self, rows: AnyArray, split: tuple[AnyArray, FloatArray]) -> FloatArray:
+        x, z = split
+        return over_complete(rows, lambda keep: self.posterior.probabilities(x[keep], z[keep]))
+
+    def _category_prediction(
+        self, rows: AnyArray, split: tuple[AnyArray, FloatArray], labels: pd.Index
+    ) -> CategoryPrediction:
+        """Probabilities of the categories at rows with uncertainty."""
+        x, z = split
+
+        def drawn() -> FloatArray:
+            def of(keep: Any) -> FloatArray:
+                found = self.posterior.drawn_probabilities(x[keep], z[keep], DRAWS, np.random.default_rng(0))
+                return np.moveaxis(found, 0, -1)
+
+            return over_complete(rows, of)
+
+        return CategoryPrediction(self._probabilities(rows, split), drawn, labels, list(self.categories))
+
+    def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
+        """Draw from the joint posterior of the coefficients.
+
+        Parameters
+        ----------
+        n : int
+            How many draws.
+        rng : numpy.random.Generator, int or None
+            Source of randomness, or a seed.
+        hyper_columns : bool
+            Add the draws of the cut points, named as in :meth:`cut_points`, and of ``tau2`` (with several penalties
+            ``tau2[band]``, and correlations) that go with them.
+
+        Returns
+        -------
+        DataFrame
+            A row for each draw and a column for each coefficient.
+        """
+        drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng))
+        out = pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)
+        if hyper_columns:
+            others = dict(drawn.others)
+            out[self._cut_names] = others.pop("cut_points")
+            out = out.assign(**{name: values[:, 0] for name, values in others.items()})
+        return out
+
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
+        of_z, b, cuts, which = self.posterior.draws_with_cuts(n, generator)
+        beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
+        return ChainDraws(beta[..., None], None, self._variances_at(which) | {"cut_points": cuts})
+
+    def to_arviz(self, *_: Any, **__: Any) -> NoReturn:
+        """Not available for ordered categories."""
+        raise ValueError("to_arviz() is not available for family='ordinal': sample(n, hyper_columns=True) has draws")
+
+    def to_marginaleffects(self, *_: Any, **__: Any) -> NoReturn:
+        """Not available for ordered categories."""
+        raise ValueError("to_marginaleffects() is not available for family='ordinal': use predict() or effects()")
+
+    def effects(self, *given: Any, which: str = "linear", **options: Any) -> Any:
+        """Average changes of the linear predictor with a variable."""
+        return super().effects(*given, which=_linear(which), **options)
+
+    def predictions(self, *given: Any, which: str = "linear", **options: Any) -> Any:
+        """Linear predictors at chosen values."""
+        return super().predictions(*given, which=_linear(which), **options)
+
+    def plot_effect(self, *given: Any, which: str = "linear", **options: Any) -> Any:
+        """Draw linear predictors over a variable."""
+        return super().plot_effect(*given, which=_linear(which), **options)
+
+    def _settle(self) -> None:
+        _ = self.precision_loss, self.log_marginal, self.loo_log_score
+
+    def _release_rows(self, row_space: bool) -> None:
+        super()._release_rows(row_space)
+        self.__dict__.pop("_fitted_probabilities", None)
+
+    def shown_tables(self, i: int, alpha: float) -> list[Written]:
+        """The cut points, and what the fit shows besides: of variances and hyperparameters."""
+        cuts = self.cut_points(alpha)
+        own = Written(self._cut_names, [self.center, "sd", *heads(alpha)], rows_of(cuts.to_numpy()))
+        return [own, *super().shown_tables(i, alpha)]
+
+
+class OrdinalRidgeResults(OrderedCategories):
+    """Posterior of a ridge regression of ordered categories.
+
+    Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="ordinal"``. Coefficients are on the scale of the
+    latent response: a positive one moves the response towards higher categories. There is no intercept; its place is
+    taken by the cut points, see :meth:`cut_points`. Everything else is as for other responses that are not Gaussian.
+
+    Parameters
+    ----------
+    model : BayesRidge
+    fit : OrdinalFit
+    method, solver, parameterization, tol, maxiter
+        As given to ``fit``.
+    recipe : Recipe
+
+    Attributes
+    ----------
+    categories : tuple of str
+        In their order.
+    """
+
+    model_name: ClassVar[str] = "BayesRidge"
 
     def predict(  # type: ignore[override]
         self,
@@ -144,15 +244,7 @@ class OrdinalRidgeResults(GeneralizedRidgeResults):
             A row for each row of `exog`; of probabilities a column for each category. NaN in rows where a variable of
             the formula is missing.
         """
-        rows, labels = self.model.new_rows(exog, transform)
-        self.extent_of_rows(exog, exposure, labels)
-        if check_which(which) == "linear":
-            return pd.Series(self.model.predict(self.arrays.params, rows, which="linear"), index=labels)
-        return pd.DataFrame(self._probabilities(rows), index=labels, columns=self.categories)
-
-    def _probabilities(self, rows: AnyArray) -> FloatArray:
-        x, z = self.model.split_rows(rows, self.posterior.design)
-        return over_complete(rows, lambda keep: self.posterior.probabilities(x[keep], z[keep]))
+        return self._told_at(*self._rows_of(exog, transform, exposure), which)
 
     def get_prediction(  # type: ignore[override]
         self,
@@ -174,87 +266,19 @@ class OrdinalRidgeResults(GeneralizedRidgeResults):
         """
         if check_which(which) == "linear":
             return super().get_prediction(exog, transform, which, row_labels, exposure)
+        rows, split, labels = self._rows_of(exog, transform, exposure)
+        return self._category_prediction(rows, split, labels if row_labels is None else pd.Index(row_labels))
+
+    def _rows_of(
+        self, exog: RowsLike | None, transform: bool, exposure: Any
+    ) -> tuple[AnyArray, tuple[AnyArray, FloatArray], pd.Index]:
+        """Rows, the same split into penalised and unpenalised columns, and their labels."""
         rows, labels = self.model.new_rows(exog, transform)
         self.extent_of_rows(exog, exposure, labels)
-        x, z = self.model.split_rows(rows, self.posterior.design)
-        mean = self._probabilities(rows)
-
-        def drawn() -> FloatArray:
-            def of(keep: Any) -> FloatArray:
-                found = self.posterior.drawn_probabilities(x[keep], z[keep], DRAWS, np.random.default_rng(0))
-                return np.moveaxis(found, 0, -1)
-
-            return over_complete(rows, of)
-
-        return CategoryPrediction(
-            mean, drawn, labels if row_labels is None else pd.Index(row_labels), list(self.categories)
-        )
-
-    def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
-        """Draw from the joint posterior of the coefficients.
-
-        Parameters
-        ----------
-        n : int
-            How many draws.
-        rng : numpy.random.Generator, int or None
-            Source of randomness, or a seed.
-        hyper_columns : bool
-            Add the draws of the cut points, named as in :meth:`cut_points`, and of ``tau2`` that go with them.
-
-        Returns
-        -------
-        DataFrame
-            A row for each draw and a column for each coefficient.
-        """
-        drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng))
-        out = pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)
-        if hyper_columns:
-            cuts = pd.DataFrame(drawn.others["cut_points"], columns=self._cut_names)
-            out = pd.concat([out, cuts], axis=1).assign(tau2=drawn.others["tau2"][:, 0])
-        return out
-
-    def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
-        of_z, b, cuts, which = self.posterior.draws_with_cuts(n, generator)
-        beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
-        tau2 = np.exp(np.array([node.log_t2 for node in self.posterior.nodes]) - self.log_unit)[which]
-        return ChainDraws(beta[..., None], None, {"tau2": tau2[:, None], "cut_points": cuts})
-
-    def to_arviz(self, *_: Any, **__: Any) -> NoReturn:
-        """Not available for ordered categories."""
-        raise ValueError("to_arviz() is not available for family='ordinal': sample(n, hyper_columns=True) has draws")
-
-    def to_marginaleffects(self, *_: Any, **__: Any) -> NoReturn:
-        """Not available for ordered categories."""
-        raise ValueError("to_marginaleffects() is not available for family='ordinal': use predict() or effects()")
-
-    def effects(self, *given: Any, which: str = "linear", **options: Any) -> Any:
-        """Average changes of the linear predictor with a variable."""
-        return super().effects(*given, which=_linear(which), **options)
-
-    def predictions(self, *given: Any, which: str = "linear", **options: Any) -> Any:
-        """Linear predictors at chosen values."""
-        return super().predictions(*given, which=_linear(which), **options)
-
-    def plot_effect(self, *given: Any, which: str = "linear", **options: Any) -> Any:
-        """Draw linear predictors over a variable."""
-        return super().plot_effect(*given, which=_linear(which), **options)
+        return rows, self.model.split_rows(rows, self.posterior.design), labels
 
     def _findings_on_reading(self) -> list[Finding]:
         return [findings.intervals_of_generalized(self), *findings.on_reading_ordinal(self)]
-
-    def _settle(self) -> None:
-        _ = self.precision_loss, self.log_marginal, self.loo_log_score
-
-    def _release_rows(self, row_space: bool) -> None:
-        super()._release_rows(row_space)
-        self.__dict__.pop("_fitted_probabilities", None)
-
-    def shown_tables(self, i: int, alpha: float) -> list[Written]:
-        """The cut points, and the hyperparameters where the method integrates over the penalty."""
-        cuts = self.cut_points(alpha)
-        own = Written(self._cut_names, [self.center, "sd", *heads(alpha)], rows_of(cuts.to_numpy()))
-        return [own, *super().shown_tables(i, alpha)]
 
 
 def _linear(which: str) -> str:

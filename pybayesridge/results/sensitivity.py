@@ -184,6 +184,7 @@ REFITS: Mapping[str, Callable[[Any, float], Answers]] = {
     "sites": _generalized_ridge,
     "ordinal": _generalized_ridge,
     "banded_sites": _generalized_bands,
+    "banded_ordinal": _generalized_bands,
     "sets": _selection,
     "latent_sets": _selection,
 }

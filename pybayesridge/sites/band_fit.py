@@ -5,6 +5,7 @@ Given the variances the problem is that of a single penalty (:mod:`pybayesridge.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -94,16 +95,12 @@ class BandSitesFit(SitesFit):
 
     def posterior(self) -> BandSitesPosterior:
         """The joint posterior of the coefficients."""
-        make = make_band_posterior if isinstance(self.space, BandSpace) else make_arrow_posterior
-        return make(
-            self.space,  # type: ignore[arg-type]
-            self.likelihood,
-            self.nodes,
-            self.weight,
-            self.factors,
-            has_mean=self.fall > 0.5 + EXISTS,
-            has_variance=self.fall > 1 + EXISTS,
-        )
+        make: Any = make_band_posterior if isinstance(self.space, BandSpace) else make_arrow_posterior
+        return self._posterior_by(make)
+
+    def _posterior_by(self, make: Callable[..., Any]) -> Any:
+        exist = {"has_mean": self.fall > 0.5 + EXISTS, "has_variance": self.fall > 1 + EXISTS}
+        return make(self.space, self.likelihood, self.nodes, self.weight, self.factors, **exist)
 
     def at_nodes(self) -> tuple[FloatArray, FloatArray]:
         """Variances of the bands at the nodes, user's scale of the prior, (M, K); and correlations, (M, pairs)."""

@@ -189,13 +189,13 @@ class BandSitesPosterior(SitesPosterior):
         return SitesFunctionals(np.hstack([z_rows @ to_user(self.design), inside]), outside)
 
     def _unit_rows(self) -> tuple[FloatArray, FloatArray]:
-        k, p = self.space.k, self.design.p
+        k, p = self.design.block.k, self.design.p
         return np.vstack([np.zeros((k, p)), np.eye(p)]), np.vstack([np.eye(k), np.zeros((p, k))])
 
     def _coefficients(self, function: Callable[[SitesFunctionals], FloatArray]) -> tuple[FloatArray, FloatArray]:
-        k, p = self.space.k, self.design.p
+        k, p = self.design.block.k, self.design.p
         of_z = function(self._of_rows(np.zeros((k, p)), np.eye(k)))
-        own = np.hstack([np.zeros((p, k)), np.diag(1.0 / self.design.scale)])
+        own = np.hstack([np.zeros((p, self.space.k)), np.diag(1.0 / self.design.scale)])
         return of_z, self._chunked(SitesFunctionals(own, np.zeros((p, self.space.terms.count))), function)
 
 
@@ -208,8 +208,9 @@ def make_band_posterior(
     *,
     has_mean: bool,
     has_variance: bool,
-) -> BandSitesPosterior:
-    """Average the nodes' means and covariances."""
+    of: type[BandSitesPosterior] = BandSitesPosterior,
+) -> Any:
+    """Average the nodes' means and covariances; a posterior of the class `of`."""
     size = space.k + space.rank
     covariance, means = np.zeros((size, size)), np.empty((weight.size, size))
     with blas.one_pool(space.flops):
@@ -222,7 +223,7 @@ def make_band_posterior(
         mean = weight @ means
         centred = (means - mean) * np.sqrt(weight)[:, None]
         covariance += blas.product(centred, centred, transpose_a=True)
-    return BandSitesPosterior(
+    return of(
         space=space,
         nodes=nodes,
         weight=weight,

@@ -30,9 +30,11 @@ from pybayesridge.sites.seen import MOST_NUMBERS, Seen
 from pybayesridge.sites.shape import integrate_shape, top_of
 
 
-def space_of(problem: MixedProblem) -> BandSpace | ArrowSpace:
-    """Rows in the columns of a problem."""
-    return from_problem(problem) if isinstance(problem.system, System) else arrow_from_problem(problem)
+def space_of(problem: MixedProblem, likelihood: Likelihood) -> BandSpace | ArrowSpace:
+    """Linear predictors of a likelihood in the columns of a problem."""
+    if isinstance(problem.system, System):
+        return likelihood.in_bands(from_problem(problem))
+    return arrow_from_problem(problem)
 
 
 def fit_integrated(
@@ -71,7 +73,7 @@ def fit_integrated(
     FloatingPointError
         If rounding errors outweigh the prior.
     """
-    space, forms = space_of(problem), likelihood.forms()
+    space, forms = space_of(problem, likelihood), likelihood.forms()
     first = "laplace" if likelihood.modes_first else solver
     seen = Seen(space, likelihood, first, maxiter, MOST_NUMBERS // len(forms))
     with one_pool(space.flops):
@@ -88,7 +90,7 @@ def fit_given(
     problem: MixedProblem, likelihood: Likelihood, solver: str, log_variance: FloatArray, maxiter: int
 ) -> BandSitesFit:
     """Given logs of the variances of the coefficients of each band (K,) on the user's scale of the prior."""
-    space = space_of(problem)
+    space = space_of(problem, likelihood)
     seen = Seen(space, likelihood, solver, maxiter)
     root = np.exp(0.5 * (log_variance + problem.log_unit))
     factors = tuple(np.diag(root[list(each)]) for each in space.terms.bands)
@@ -114,7 +116,7 @@ def fit_mode(problem: MixedProblem, likelihood: Likelihood, solver: str, maxiter
     The free entries of the A of all terms, in which the evidence is smooth also where variances are zero or
     correlations 1, are found by a quasi-Newton method from several starts.
     """
-    space = space_of(problem)
+    space = space_of(problem, likelihood)
     seen = Seen(space, likelihood, solver, maxiter)
     terms, c = space.terms, likelihood.latent_variance
     entries = lower_entries(terms)

@@ -6,7 +6,7 @@ Q and X are those of :mod:`pybayesridge.sites.coordinates`, A the root of the co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class BandSpace(InRows):
 
     def without_rows(self) -> BandSpace:
         """The same with every array over rows emptied."""
-        return BandSpace(self.rows[:0], self.k, self.design.without_rows(), self.terms, self.gram)
+        return replace(self, rows=self.rows[:0], design=self.design.without_rows())
 
     @property
     def numbers(self) -> int:

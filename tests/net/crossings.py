@@ -48,6 +48,7 @@ def table(seed: int = 3) -> pd.DataFrame:
     out["m"] = 4 + rng.integers(5, size=ROWS)
     out["k"] = rng.binomial(out["m"], 1 / (1 + np.exp(-eta)))
     out["count"] = rng.poisson(out["t"] * np.exp(0.5 * eta))
+    out["grade"] = np.digitize(eta + rng.logistic(size=ROWS), [-1.0, 1.0])
     return out
 
 
@@ -88,6 +89,8 @@ def fits() -> dict[str, Fit]:
         "counts groups": ridge("count ~ a + (1 | h)", "laplace", **counts),
         "overdispersed": ridge("count ~ a + b", "laplace", **(counts | {"family": "negative-binomial"})),
         "outliers": ridge("y ~ a + C(g)", "laplace", family="student-t", df=4.0),
+        "ordered": ridge("grade ~ a + b + g", "ep", family="ordinal"),
+        "ordered groups": ridge("grade ~ a + (1 | h)", "ep", family="ordinal"),
         "selection": chosen("y ~ a + b + c + C(g)", "exact", weights="w"),
         "selection groups": chosen("y ~ a + b + c + C(g)", "exact", group="term"),
         "selection ep": chosen("y ~ a + b + c + C(g)", "ep"),

@@ -188,6 +188,9 @@ def _ordinal(made: Kinds) -> None:
             f"ordinal {method}",
             lambda method=method: BayesRidge(d["grade"], d[list("abc")], family="ordinal").fit(method),
         )
+    made.formula(
+        "ordinal groups", lambda: BayesRidge.from_formula("grade ~ a + (1 | g)", d, family="ordinal").fit(), ("a",)
+    )
 
 
 def _selection(made: Kinds) -> None:
