@@ -382,3 +382,26 @@ def test_positive_and_zero_are_apart_where_all_kept_states_have_a_column():
     total = res.prob_positive["x1"] + res.prob_zero["x1"] + float(other["prob_positive"].iloc[0])
     assert abs(total - 1) < SUMS
     assert abs(float(other["prob_zero"].iloc[0]) - res.prob_zero["x1"]) < SUMS
+
+
+@pytest.mark.parametrize(
+    ("text", "weights", "value"),
+    [
+        ("a:t[T.B] = 0", {"a:t[T.B]": 1}, 0),
+        ("a:t[T.B]-a:t[T.C]", {"a:t[T.B]": 1, "a:t[T.C]": -1}, 0),
+        ("2*a:t[T.B] = a:b", {"a:t[T.B]": 2, "a:b": -1}, 0),
+        ("(a:b:t[T.B] - b)/2 = 1", {"a:b:t[T.B]": 0.5, "b": -0.5}, 1),
+        ("`my col`:a - 'my col:a' + C(g)[T.q:r]", {"C(g)[T.q:r]": 1}, 0),
+    ],
+)
+def test_interactions_are_written_as_they_are(text, weights, value):
+    names = ["a", "b", "a:b", "a:t[T.B]", "a:t[T.C]", "a:b:t[T.B]", "my col:a", "C(g)[T.q:r]"]
+    (found,) = combinations(text, names)
+    np.testing.assert_allclose(found.weights, [weights.get(name, 0) for name in names])
+    assert found.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["a:", ":a", "a:-b", "a::b"])
+def test_a_colon_needs_names_on_both_sides(text):
+    with pytest.raises(ValueError, match="cannot be parsed"):
+        combinations(text, ["a", "b", "a:b"])

@@ -44,7 +44,7 @@ class Combination:
 
 
 class _Parser(LinearConstraintParser):
-    """formulaic's, with names in quotes, and signs that follow one another without a space or with one."""
+    """formulaic's, with names in quotes, those of interactions, and signs that follow one another, spaces or not."""
 
     def get_tokens(self, formula: str) -> list[ConstraintToken]:
         out = []
@@ -55,7 +55,32 @@ class _Parser(LinearConstraintParser):
                 out += [_token(token, sign, token.kind, i, 1) for i, sign in enumerate(token.token)]
             else:
                 out.append(token)
-        return out
+        return _with_interactions(out)
+
+
+def _with_interactions(tokens: list[ConstraintToken]) -> list[ConstraintToken]:
+    """The names on both sides of a colon as one."""
+    out: list[ConstraintToken] = []
+    rest = iter(tokens)
+    for token in rest:
+        after = next(rest, None) if out and _is_colon(token) else None
+        if after is None or Token.Kind.OPERATOR in (out[-1].kind, after.kind):
+            out += [token] if after is None else [token, after]
+            continue
+        first = out.pop()
+        name = ConstraintToken(
+            f"{first.token}:{after.token}",
+            kind=Token.Kind.NAME,
+            source=first.source,
+            source_start=first.source_start,
+            source_end=after.source_end,
+        )
+        out.append(name)
+    return out
+
+
+def _is_colon(token: ConstraintToken) -> bool:
+    return token.kind is Token.Kind.OPERATOR and token.token == ":"
 
 
 def _token(source: ConstraintToken, text: str, kind: Token.Kind, offset: int, length: int) -> ConstraintToken:
@@ -69,7 +94,8 @@ def combinations(text: str, names: Sequence[str]) -> list[Combination]:
     Parameters
     ----------
     text : str
-        ``"x1 - 2*x2"``, ``"x1 = 2"``, ``"`my column` - x1, x2"``; the name of a coefficient as it is.
+        ``"x1 - 2*x2"``, ``"x1 = 2"``, ``"`my column` - x1, x2"``; the name of a coefficient as it is, that of an
+        interaction also within a sum.
     names : sequence of str
         Of all coefficients.
 

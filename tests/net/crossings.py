@@ -89,7 +89,7 @@ def fits() -> dict[str, Fit]:
         "counts groups": ridge("count ~ a + (1 | h)", "laplace", **counts),
         "overdispersed": ridge("count ~ a + b", "laplace", **(counts | {"family": "negative-binomial"})),
         "outliers": ridge("y ~ a + C(g)", "laplace", family="student-t", df=4.0),
-        "ordered": ridge("grade ~ a + b + g", "ep", family="ordinal"),
+        "ordered": ridge("grade ~ a + g", "ep", family="ordinal"),
         "ordered groups": ridge("grade ~ a + (1 | h)", "ep", family="ordinal"),
         "selection": chosen("y ~ a + b + c + C(g)", "exact", weights="w"),
         "selection groups": chosen("y ~ a + b + c + C(g)", "exact", group="term"),
