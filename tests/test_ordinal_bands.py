@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.special import betaln, expit, logsumexp
 
+import pybayesridge.formula.bands as of_formula
 from pybayesridge import BayesRidge, fit_imputed, load, stack
 from pybayesridge.cli import main
 from pybayesridge.cli.as_json import as_json
@@ -165,6 +166,34 @@ def test_predictions_are_averages_of_draws(fitted):
     np.testing.assert_allclose(none, fitted.predict(new.assign(g="new"), new_levels="zero"))
 
 
+@pytest.mark.parametrize(("method", "groups"), [("ep", "(1 | g)"), ("laplace", "(1 | g) + (1 | h)")])
+def test_groups_with_very_many_levels_are_eliminated(method, groups, monkeypatch, tmp_path):
+    """The same numbers, whether dummies are columns or eliminated."""
+    frame = DATA.assign(h=np.resize(list("pqrs"), len(DATA)))
+    formula = f"y ~ x + {groups}"
+    dense = fit(formula, method, of=frame, unpenalized="fixed", options={"tol": 0.05})
+    new = frame.head(4).assign(g=["a", "b", "new", None], h=["p", "new", "q", "r"])
+    told = [dense.predict(new), dense.predict(new, which="linear"), dense.get_prediction(new).se]
+    monkeypatch.setattr(of_formula, "MANY_LEVELS", 6)
+    large = fit(formula, method, of=frame, unpenalized="fixed", options={"tol": 0.05})
+    assert large.bands.eliminated is not None
+    names = list(dense.params.index)
+    for one, other in (
+        (large.params[names], dense.params),
+        (large.bse[names], dense.bse),
+        (large.cut_points(), dense.cut_points()),
+        (large.variance_components(), dense.variance_components().loc[list(large.variance_components().index)]),
+        (large.predict(new), told[0]),
+        (large.predict(new, which="linear"), told[1]),
+        (large.loo().pointwise, dense.loo().pointwise),
+        (large.cov_params().loc[names, names], dense.cov_params()),
+    ):
+        np.testing.assert_allclose(one, other, rtol=SAME, atol=SAME)
+    np.testing.assert_allclose(large.get_prediction(new).se, told[2], atol=0.02)
+    large.save(tmp_path / "fit", remove_data=True)
+    np.testing.assert_allclose(load(tmp_path / "fit").predict(new), large.predict(new))
+
+
 def test_weights_are_copies():
     weighted = fit(method="laplace", weights="w")
     copied = fit(of=DATA.loc[DATA.index.repeat(DATA["w"])].reset_index(drop=True), method="laplace")
@@ -217,9 +246,6 @@ def test_every_output_has_cut_points_and_bands(fitted, tmp_path, capsys):
 
 
 def test_what_there_is_not(fitted):
-    many = DATA.loc[np.resize(DATA.index, 1200)].reset_index(drop=True).assign(g=np.arange(1200) % 600)
-    with pytest.raises(ValueError, match="groups with 500 or more are not for family='ordinal'"):
-        fit(of=many)
     with pytest.raises(ValueError, match=r"use fit\('laplace'\)"):
         fit(link="probit")
     with pytest.raises(ValueError, match="are for Python alone"):

@@ -97,7 +97,7 @@ def _check(model: BayesRidge, entry: BandSitesMethod) -> None:
     if bands.eliminated is not None:
         name = bands.names[bands.eliminated]
         levels = bands.members(bands.eliminated).size
-        if model.likelihood().signed_unit is not None or model.distribution.has_cuts:
+        if model.likelihood().signed_unit is not None:
             raise ValueError(
                 f"{name!r} has {levels:,} levels: groups with 500 or more are not for family={model.family!r}; use "
                 "groups with fewer levels"

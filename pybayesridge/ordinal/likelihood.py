@@ -36,6 +36,7 @@ from pybayesridge.sites.tilted import Cavity, Tilted, merged
 if TYPE_CHECKING:
     from pybayesridge.ordinal import band_space
     from pybayesridge.sites.approximation import Approximation
+    from pybayesridge.sites.arrow_bands import ArrowSpace
     from pybayesridge.sites.bands import BandSpace
     from pybayesridge.sites.gaussian import Sites
 else:
@@ -156,10 +157,16 @@ class Cumulative(RowSites):
         out[of_cuts.size :, :e] = np.eye(e)
         return out
 
-    def in_bands(self, space: BandSpace) -> BandSpace:
+    def in_bands(self, space: BandSpace | ArrowSpace) -> BandSpace | ArrowSpace:
         """The sites' linear functions in the columns of several bands."""
-        rows, e = self.of_sites(space.rows), self.inner
-        return band_space.CutBandSpace(rows, space.k + e, space.design, space.terms, space.gram, e)
+        e = self.inner
+        if isinstance(space, band_space.BandSpace):
+            rows = self.of_sites(space.rows)
+            return band_space.CutBandSpace(rows, space.k + e, space.design, space.terms, space.gram, e)
+        at = np.r_[self.upper, self.lower]
+        level, value = np.r_[space.level[at], np.zeros(e, dtype=np.intp)], np.r_[space.value[at], np.zeros(e)]
+        beside = self.of_sites(space.beside)
+        return band_space.CutArrowSpace(level, value, beside, space.k + e, space.design, space.system, e)
 
     def of_cut_points(self) -> Binomial:
         """The two factors of each row of the logistic model: failures at upper cut points, successes at lower."""

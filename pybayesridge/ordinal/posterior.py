@@ -12,7 +12,6 @@ from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.ordinal.likelihood import distribution, expected
 from pybayesridge.ordinal.space import WithoutCuts
 from pybayesridge.posterior.quantiles import Common
-from pybayesridge.sites.gaussian import Gaussian
 from pybayesridge.sites.posterior import (
     MIDDLE,
     NEGLIGIBLE,
@@ -109,11 +108,11 @@ class WithCutPoints(SitesPosterior):
     ) -> FloatArray:
         """Draws of the probabilities of the categories at rows, (count, m, K)."""
         of_z, b, cuts, which = self.draws_with_cuts(count, rng)
-        rows = np.asarray(x_rows, dtype=np.float64)
-        linear = b @ rows[:, : b.shape[1]].T + of_z @ z_rows.T + self.unseen(rows[:, b.shape[1] :], which, rng)
+        p = b.shape[1]
+        linear = (x_rows[:, :p] @ b.T).T + of_z @ z_rows.T + self.unseen(x_rows[:, p:], which, rng)
         return probabilities_at(linear, cuts, self.link)
 
-    def unseen(self, rows: FloatArray, which: IntArray, rng: np.random.Generator) -> FloatArray | float:
+    def unseen(self, rows: AnyArray, which: IntArray, rng: np.random.Generator) -> FloatArray | float:
         """Draws of what groups without a row add to linear predictors, (count, m); 0 where there are no groups."""
         return 0.0
 
@@ -122,11 +121,15 @@ class WithCutPoints(SitesPosterior):
         """How many distances of cut points there are."""
         raise NotImplementedError
 
-    def _node_and_rows(self, i: int, f: SitesFunctionals) -> tuple[Gaussian, FloatArray, FloatArray]:
-        """The joint posterior of distances and coordinates at a node, in units of its prior.
+    def _halves_of(self, i: int, f: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means (m,) of linear functions at a node, rows (m, d) whose products are covariances, and own variances.
 
-        With what multiplies these in linear functions, (m, size), and the variances outside of them, (m,).
+        The latter, (m,), are to be added to those of each function.
         """
+        raise NotImplementedError
+
+    def _halves_of_distances(self, i: int) -> tuple[FloatArray, FloatArray]:
+        """Likewise of the distances of cut points, (e,) and (e, d)."""
         raise NotImplementedError
 
     def _of_rows_without_intercept(self, z_rows: FloatArray) -> FloatArray:
@@ -135,17 +138,16 @@ class WithCutPoints(SitesPosterior):
             return np.hstack([np.zeros((z_rows.shape[0], 1)), z_rows])
         return z_rows
 
-    def _of_rows_and_intercept(self, x_rows: AnyArray, z_rows: FloatArray) -> SitesFunctionals:
+    def _of_rows_and_intercept(self, x_rows: AnyArray, z_rows: FloatArray) -> Any:
         return self._of_rows(x_rows, np.hstack([np.ones((z_rows.shape[0], 1)), z_rows]))
 
-    def _at_cuts(self, i: int, f: SitesFunctionals) -> tuple[FloatArray, FloatArray]:
+    def _at_cuts(self, i: int, f: Any) -> tuple[FloatArray, FloatArray]:
         """Means and variances (m, K - 1) of cut points less the linear predictor at a node."""
-        whole, rows, outside = self._node_and_rows(i, f)
-        e, root = self.distances, whole.root()
-        mean = -(rows @ whole.mean)[:, None] + np.r_[0.0, np.cumsum(whole.mean[:e])]
-        of_rows = rows @ root
-        of_cuts = np.vstack([np.zeros((1, root.shape[1])), np.cumsum(root[:e], axis=0)])
-        own = np.einsum("ij,ij->i", of_rows, of_rows) + outside
+        of_eta, of_rows, own = self._halves_of(i, f)
+        distances, half = self._halves_of_distances(i)
+        mean = np.r_[0.0, np.cumsum(distances)] - of_eta[:, None]
+        of_cuts = np.vstack([np.zeros((1, half.shape[1])), np.cumsum(half, axis=0)])
+        own = own + np.einsum("ij,ij->i", of_rows, of_rows)
         variance = own[:, None] + np.einsum("ij,ij->i", of_cuts, of_cuts) - 2.0 * of_rows @ of_cuts.T
         return mean, np.maximum(variance, 0.0)
 
@@ -222,9 +224,13 @@ class OrdinalPosterior(WithCutPoints):
         """Linear functions without the intercept, for rows that have none."""
         return SitesPosterior._of_rows(self, x_rows, self._of_rows_without_intercept(z_rows))  # noqa: SLF001
 
-    def _node_and_rows(self, i: int, f: SitesFunctionals) -> tuple[Gaussian, FloatArray, FloatArray]:
-        rows = np.hstack([np.zeros((f.count, self.distances)), f.coords * self._units(i)])
-        return self._whole(i), rows, f.outside * np.exp(self.nodes[i].log_t2)
+    def _halves_of(self, i: int, f: SitesFunctionals) -> tuple[FloatArray, FloatArray, FloatArray]:
+        whole, e, rows = self._whole(i), self.distances, f.coords * self._units(i)
+        return rows @ whole.mean[e:], rows @ whole.root()[e:], f.outside * np.exp(self.nodes[i].log_t2)
+
+    def _halves_of_distances(self, i: int) -> tuple[FloatArray, FloatArray]:
+        whole, e = self._whole(i), self.distances
+        return whole.mean[:e], whole.root()[:e]
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,12 +215,16 @@ class ArrowFunctionals:
 
 
 def functionals(space: ArrowSpace, x_rows: Any, z_rows: FloatArray) -> ArrowFunctionals:
-    """Those of rows of the columns (m, p), after which may stand what multiplies new levels' effects."""
+    """Those of rows of the columns (m, p), after which may stand what multiplies new levels' effects.
+
+    Flat coordinates that are not of columns stand first and are in none of them.
+    """
     system, design, p = space.system, space.design, space.design.p
     x = sparse.csr_matrix(x_rows)
     outside = x[:, p:].toarray() if x.shape[1] > p else np.zeros((x.shape[0], space.terms.count))
     x = sparse.csc_matrix(x[:, :p] @ sparse.diags(1.0 / design.scale))
     groups = system.grouped.shape[1]
     plain = x[:, system.rest[groups:]].toarray() - z_rows @ system.taken
-    beside = np.hstack([z_rows @ to_user(design), x[:, system.rest[:groups]].toarray(), plain])
+    none = np.zeros((x.shape[0], space.k - design.block.k))
+    beside = np.hstack([none, z_rows @ to_user(design), x[:, system.rest[:groups]].toarray(), plain])
     return ArrowFunctionals(sparse.csr_matrix(x[:, system.levels]), beside, outside)

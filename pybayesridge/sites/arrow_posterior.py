@@ -44,14 +44,14 @@ class ArrowPosterior(BandSitesPosterior):
 
     def covariance_of_coefficients(self) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p), where there is one."""
-        space, p = self.space, self.design.p
-        if space.k + p > MOST_COEFFICIENTS:
+        space, k, p = self.space, self.design.block.k, self.design.p
+        if k + p > MOST_COEFFICIENTS:
             raise ValueError(
-                f"the covariance matrix of {space.k + p:,} coefficients is not made: use contrast(), predictions or "
+                f"the covariance matrix of {k + p:,} coefficients is not made: use contrast(), predictions or "
                 "sample(), which take any of them together"
             )
-        x = sparse.vstack([sparse.csr_matrix((space.k, p)), sparse.identity(p)])
-        f = functionals(space, x, np.vstack([np.eye(space.k), np.zeros((p, space.k))]))
+        x = sparse.vstack([sparse.csr_matrix((k, p)), sparse.identity(p)])
+        f = functionals(space, x, np.vstack([np.eye(k), np.zeros((p, k))]))
         out, mean, total = np.zeros((f.count, f.count)), [], []
         for node in np.flatnonzero(self.weight > NEGLIGIBLE).tolist():
             center, of_levels, of_others = self._halves(node, f)
@@ -79,12 +79,16 @@ class ArrowPosterior(BandSitesPosterior):
 
     def draws_with_nodes(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
         """Draws of unpenalised (count, k) and penalised (count, p) coefficients, user's scale, and their nodes."""
-        space, system = self.space, self.space.system
         drawn, which = self._drawn(count, rng)
+        return *self._on_user_scale(drawn), which
+
+    def _on_user_scale(self, drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Unpenalised (m, k) and penalised (m, p) coefficients from h and those on the scale of the prior."""
+        space, system = self.space, self.space.system
         plain = system.rest[system.grouped.shape[1] :]
-        b = drawn[space.k :]
-        of_z = to_user(self.design) @ drawn[: space.k] - system.taken @ b[plain]
-        return of_z.T, (b / self.design.scale[:, None]).T, which
+        h, b = drawn[space.k - self.design.block.k : space.k], drawn[space.k :]
+        of_z = to_user(self.design) @ h - system.taken @ b[plain]
+        return of_z.T, (b / self.design.scale[:, None]).T
 
     def latent_share(self, rng: np.random.Generator) -> FloatArray:
         """Draws, ascending, of the share of latent variance that the penalised columns explain at the rows."""
@@ -148,7 +152,8 @@ class ArrowPosterior(BandSitesPosterior):
 
     def _coefficients(self, function: Callable[[Any], FloatArray]) -> tuple[FloatArray, FloatArray]:
         space, system, k, p = self.space, self.space.system, self.space.k, self.design.p
-        of_z = function(functionals(space, sparse.csr_matrix((k, p)), np.eye(k)))
+        flat = self.design.block.k
+        of_z = function(functionals(space, sparse.csr_matrix((flat, p)), np.eye(flat)))
         count, none = system.levels.size, np.zeros((p, space.terms.count))
         own = ArrowFunctionals(
             sparse.identity(count, format="csr"), np.zeros((count, k + system.rest.size)), none[:count]
@@ -176,9 +181,10 @@ def make_arrow_posterior(
     *,
     has_mean: bool,
     has_variance: bool,
-) -> ArrowPosterior:
-    """The mixture over nodes."""
-    return ArrowPosterior(
+    of: type[ArrowPosterior] = ArrowPosterior,
+) -> Any:
+    """The mixture over nodes, a posterior of the class `of`."""
+    return of(
         space=space,
         nodes=nodes,
         weight=weight,

@@ -118,9 +118,13 @@ class BandSitesPosterior(SitesPosterior):
     def draws_with_nodes(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
         """Draws of unpenalised (count, k) and penalised (count, p) coefficients, user's scale, and their nodes."""
         drawn, which = self._drawn(count, rng)
-        b = drawn[self.space.k :] / self.design.scale[:, None]
-        h = to_user(self.design) @ drawn[: self.space.k]
-        return (h + self.design.taken_from_z(b)).T, b.T, which
+        return *self._on_user_scale(drawn), which
+
+    def _on_user_scale(self, drawn: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Unpenalised (m, k) and penalised (m, p) coefficients from h and those on the scale of the prior."""
+        k = self.space.k
+        h, b = drawn[k - self.design.block.k : k], drawn[k:] / self.design.scale[:, None]
+        return (to_user(self.design) @ h + self.design.taken_from_z(b)).T, b.T
 
     def latent_share(self, rng: np.random.Generator) -> FloatArray:
         """Draws, ascending, of the share of latent variance that the penalised columns explain at the rows."""

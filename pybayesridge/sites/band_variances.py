@@ -32,9 +32,8 @@ from pybayesridge.sites.shape import integrate_shape, top_of
 
 def space_of(problem: MixedProblem, likelihood: Likelihood) -> BandSpace | ArrowSpace:
     """Linear predictors of a likelihood in the columns of a problem."""
-    if isinstance(problem.system, System):
-        return likelihood.in_bands(from_problem(problem))
-    return arrow_from_problem(problem)
+    by_rows = from_problem if isinstance(problem.system, System) else arrow_from_problem
+    return likelihood.in_bands(by_rows(problem))
 
 
 def fit_integrated(
