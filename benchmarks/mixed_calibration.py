@@ -1,13 +1,14 @@
-"""Coverage of intervals of logistic and Poisson mixed models whose variances are drawn from the prior.
+"""Coverage of intervals of logistic, Poisson and cumulative mixed models, variances drawn from the prior.
 
     python -m benchmarks.mixed_calibration [--quick] [--resume] [--out FOLDER] [--render]
 
 A standardised covariate and one or two crossed factors of 5 to 30 unbalanced levels. Variances are drawn from the
 prior of the fit, then the slope, the effects of levels, and the responses, so that 95 % intervals should hold 95 % of
 everything. The intercept is flat in units of the latent standard deviation, so that for intercepts within a given
-range the ratio of explained and latent variance is beta-prime(1/2, 1). For counts the latent variance is that of the
-expected count in the middle; the model takes the mean of the counts in its place. Responses that are all alike are
-drawn again. Each data set has its own seed: a run that was stopped goes on with ``--resume``.
+range the ratio of explained and latent variance is beta-prime(1/2, 1). Of three ordered categories both cut points are
+flat, and it is beta-prime(1/2, 3/2). For counts the latent variance is that of the
+expected count in the middle; the model takes the mean of the counts in its place. Responses that are all alike, or
+lack a category, are drawn again. Each data set has its own seed: a run that was stopped goes on with ``--resume``.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ ROWS, LEVELS = 100, (5, 31)
 SETTINGS: dict[str, tuple[str, int, str, int]] = {
     "logistic, one factor": ("binomial", 1, "ep", 600),
     "Poisson, one factor": ("poisson", 1, "ep", 400),
+    "ordinal, one factor": ("ordinal", 1, "ep", 300),
     "logistic, two factors": ("binomial", 2, "ep", 100),
     "Poisson, two factors": ("poisson", 2, "ep", 100),
     "logistic, one factor, Laplace": ("binomial", 1, "laplace", 400),
 }
 QUICK = 3
-MIDDLE = {"binomial": (-1.0, 1.0), "poisson": (0.0, 2.3)}
-"""Range of the intercepts."""
+MIDDLE = {"binomial": (-1.0, 1.0), "poisson": (0.0, 2.3), "ordinal": (0.0, 2.0)}
+"""Range of the intercepts; of ordered categories minus the first cut point, from which the second is so far away."""
+DISTANCE = (0.5, 2.5)
 LARGEST = 1e9
 """Counts with a larger mean are drawn again."""
 WHAT = ("slope", "effects of levels", "sd of the slope", "sds of factors", "shares")
@@ -57,8 +60,8 @@ def drawn(family: str, factors: int, rng: np.random.Generator) -> dict[str, Any]
             some = rng.choice(count, size=ROWS - count, p=share / share.sum())
             codes.append(rng.permutation(np.concatenate([np.arange(count), some])))
         middle = rng.uniform(*MIDDLE[family])
-        c = np.pi**2 / 3 if family == "binomial" else np.log1p(np.exp(-middle))
-        share = rng.beta(0.5, 1.0)
+        c = np.log1p(np.exp(-middle)) if family == "poisson" else np.pi**2 / 3
+        share = rng.beta(0.5, 1.5 if family == "ordinal" else 1.0)
         w = c * share / (1 - share) * rng.dirichlet(np.full(1 + factors, 0.5))
         # The mean square of centred dummies.
         size = [1 - float(((np.bincount(code) / ROWS) ** 2).sum()) for code in codes]
@@ -68,13 +71,21 @@ def drawn(family: str, factors: int, rng: np.random.Generator) -> dict[str, Any]
         eta = middle + slope * t + sum(b[code] for b, code in zip(effects, codes, strict=True))
         if family == "poisson" and eta.max() > np.log(LARGEST):
             continue
-        y = rng.random(ROWS) < expit(eta) if family == "binomial" else rng.poisson(np.exp(eta))
-        y = y.astype(int)
-        if np.ptp(y) > 0:
+        y = responses(family, eta, rng)
+        if len(np.unique(y)) == 3 or (family != "ordinal" and np.ptp(y) > 0):
             names = {f"f{k}": code for k, code in enumerate(codes)}
             frame = pd.DataFrame({"y": y, "t": t, **names})
             # Where the middle is that of the counts, so are the shares of the latent variance.
             return {"frame": frame, "slope": slope, "effects": effects, "sd": sd, "share": w / (c + w.sum())}
+
+
+def responses(family: str, eta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Responses at linear predictors."""
+    if family == "poisson":
+        return rng.poisson(np.exp(eta))
+    if family == "ordinal":
+        return np.digitize(eta + rng.logistic(size=eta.size), [0.0, rng.uniform(*DISTANCE)])
+    return (rng.random(eta.size) < expit(eta)).astype(int)
 
 
 def one(family: str, factors: int, method: str, seed: list[int]) -> dict[str, Any]:
@@ -113,6 +124,8 @@ def page(found: dict[str, list[dict[str, Any]]]) -> str:
     """The page."""
     rows = []
     for name, sets in found.items():
+        if not sets:
+            continue
         cells = []
         for what in WHAT:
             mean, error = mean_error([each[what] for each in sets])
@@ -141,8 +154,9 @@ def main() -> None:
     use_one_thread()
     warnings.simplefilter("ignore")
     env = environment(["pybayesridge", "numpy", "scipy"])
+    found = {name: found.get(name, []) for name in SETTINGS}
     for place, (name, (family, factors, method, sets)) in enumerate(SETTINGS.items()):
-        has = found.setdefault(name, [])
+        has = found[name]
         for i in range(len(has), QUICK if args.quick else sets):
             has.append(one(family, factors, method, [place, i]))
             if (i + 1) % EVERY == 0:
