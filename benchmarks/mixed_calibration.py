@@ -5,10 +5,10 @@
 A standardised covariate and one or two crossed factors of 5 to 30 unbalanced levels. Variances are drawn from the
 prior of the fit, then the slope, the effects of levels, and the responses, so that 95 % intervals should hold 95 % of
 everything. The intercept is flat in units of the latent standard deviation, so that for intercepts within a given
-range the ratio of explained and latent variance is beta-prime(1/2, 1). Of three ordered categories both cut points are
-flat, and it is beta-prime(1/2, 3/2). For counts the latent variance is that of the
-expected count in the middle; the model takes the mean of the counts in its place. Responses that are all alike, or
-lack a category, are drawn again. Each data set has its own seed: a run that was stopped goes on with ``--resume``.
+range the ratio of explained and latent variance is beta-prime(1/2, 1). Of three ordered categories both cut points
+are flat, and it is beta-prime(1/2, 3/2). For counts the latent variance is that of the expected count in the middle;
+the model takes the mean of the counts in its place. Responses that are all alike, or lack a category, are drawn
+again. Each data set has its own seed: a run that was stopped goes on with ``--resume``.
 """
 
 from __future__ import annotations
