@@ -22,6 +22,7 @@ LONG_TAIL = 2.0  # both for the log evidence, whose error is known from few walk
 AVERAGE = 5.0  # |z| of the mean over seeds, in its standard errors
 WIDE = 5.0  # errors are not this many times too large, where the reference is exact
 ROUNDING = 1e-12
+BY_RUN = 2e-5  # relative to standard deviations: worst seen 3e-7 (1.7e-3 of them if squares are not centred)
 
 HYPERPARAMETERS = ("prior_inclusion", "slab_var", "noise_var", "prior_share")
 
@@ -81,6 +82,22 @@ def test_stated_errors_are_those_of_the_sum_over_all_sets(kind, sampled, monkeyp
         assert abs(z.mean()) < AVERAGE * of_mean, quantity
         if quantity not in (*HYPERPARAMETERS, "explained_variance"):
             assert np.sqrt(np.mean(z**2)) > 1 / WIDE, quantity
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-5])
+def test_standard_deviations_that_are_far_smaller_than_coefficients(noise, sampled):
+    """Of columns that are always in: what squares of coefficients resolve is more than their variances."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((50, 8))
+    y = 3.0 * x[:, 0] + 2.0 * x[:, 1] + noise * rng.standard_normal(50)
+    truth = SpikeSlab(y, x, noise_var=noise**2).fit("exact").exact_sets
+    sampled()
+    found = SpikeSlab(y, x, noise_var=noise**2).fit("exact").exact_sets
+    strong, sd = slice(0, 2), np.sqrt(truth.var)
+    assert truth.mean[strong] == pytest.approx(found.mean[strong], rel=0, abs=BY_RUN * sd[strong].min())
+    for name in ("var", "cond_var"):
+        assert np.sqrt(getattr(found, name)[strong]) == pytest.approx(sd[strong], rel=BY_RUN)
+    assert (np.abs(np.sqrt(found.var) - sd) <= ALONE * found.errors.sd)[strong].all()
 
 
 def test_every_number_that_is_sampled_is_there(sampled):

@@ -159,7 +159,7 @@ def test_the_largest_error_is_that_of_the_last_look(model, monkeypatch):
 def estimate(se: float, mean_error: float = 0.0, agreement: float = 1.0, effective: float = np.inf) -> Estimate:
     zero = np.zeros(1)
     errors = Errors(zero, zero, 0.0, 0.0, 0.0)
-    return Estimate(zero, np.array([se]), zero, zero, errors, mean_error, agreement, effective, 1.0)
+    return Estimate(zero, np.array([se]), zero, zero, zero, zero, errors, mean_error, agreement, effective, 1.0)
 
 
 def test_the_time_left_is_that_of_what_takes_longest(monkeypatch):

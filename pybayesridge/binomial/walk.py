@@ -127,7 +127,7 @@ class BinaryWalk(Walk):
             return False
         likely = now.prob[self.problem.units.of_column] > LIKELY
         known = np.append(likely, np.ones(self.weighted.fixed, dtype=bool))
-        sd = np.sqrt(np.maximum(now.square - now.mean**2, 0.0))[known]
+        sd = np.sqrt(now.var)[known]
         precise = now.errors.mean[known] <= sd / np.sqrt(FEWEST_DRAWS)
         return bool((precise & (now.errors.sd[known] <= SD_ERROR * sd)).all())
 

@@ -119,9 +119,8 @@ def assembled(
     found, of_column = run.estimate, problem.units.of_column
     unit_prob = _with_fixed(grid, found.prob)
     prob = unit_prob[of_column]
-    mean, square = found.mean[: problem.d], found.square[: problem.d]
-    safe = np.where(prob > 0, prob, 1.0)
-    cond_mean, cond_square = mean / safe, square / safe
+    moments = (part[: problem.d] for part in (found.mean, found.var, found.cond_mean, found.cond_var))
+    mean, var, cond_mean, cond_var = moments
     log_evidence, evidence_se = log_evidence_with_se
     node_prob = np.bincount(run.trace.node, minlength=grid.log_g.size) / run.trace.n
     return Exact(
@@ -130,9 +129,9 @@ def assembled(
         inclusion_prob=prob,
         inclusion_se=found.se[of_column],
         mean=mean,
-        var=np.maximum(square - mean**2, 0.0),
+        var=var,
         cond_mean=cond_mean,
-        cond_var=np.maximum(cond_square - cond_mean**2, 0.0),
+        cond_var=cond_var,
         size_prob=size_distribution(run.trace),
         node_prob=node_prob,
         models=_models(problem, grid, run, log_evidence),

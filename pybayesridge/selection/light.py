@@ -96,7 +96,7 @@ class _Problem(ctypes.Structure):
 
 class _Record(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("prob", "mean", "square", "sums", "units")),
+        *((name, ctypes.c_void_p) for name in ("prob", "absent", "mean", "square", "sums", "center", "units")),
         *((name, ctypes.c_int64) for name in ("room", "used")),
         *((name, ctypes.c_void_p) for name in ("size", "node", "key", "marks")),
     ]
@@ -171,9 +171,12 @@ class Sums:
 
     Attributes
     ----------
-    prob : (G,) array
+    prob, absent : (G,) arrays
+        Probabilities that a unit is in, and that it is out, which one less the first does not resolve.
     mean, square : (d + k,) arrays
-        Of the coefficients, 0 where they are out; at the end those of columns that are always in.
+        Of the coefficients less `center`, 0 where they are out; at the end those of columns that are always in.
+    center : (d + k,) array
+        Near their means, where these may be far larger than the standard deviations, else 0.
     others : (5,) array
         Expected number of watched units in, log g, mean of s2, number of units in, expected number of others in.
     passes, full : int
@@ -181,16 +184,24 @@ class Sums:
     """
 
     prob: FloatArray
+    absent: FloatArray
     mean: FloatArray
     square: FloatArray
     others: FloatArray
+    center: FloatArray
     passes: int = 0
     full: int = 0
 
     @classmethod
-    def empty(cls, n_units: int, d: int) -> Sums:
+    def empty(cls, n_units: int, d: int, center: FloatArray | None = None) -> Sums:
         """Nothing yet."""
-        return cls(np.zeros(n_units), np.zeros(d), np.zeros(d), np.zeros(5))
+        zeros = np.zeros(n_units), np.zeros(n_units), np.zeros(d), np.zeros(d), np.zeros(5)
+        return cls(*zeros, np.zeros(d) if center is None else center)
+
+    def addresses(self) -> tuple[int | None, ...]:
+        """Of what the compiled code takes, in its order."""
+        arrays = self.prob, self.absent, self.mean, self.square, self.others, self.center
+        return tuple(_address(a) for a in arrays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,10 +470,7 @@ class Walkers:
             at = np.full(d, -1, dtype=np.int32)
             at[lacking] = np.arange(lacking.size)
             own, width = xt[lacking], int(np.clip(SWEEP_BYTES // (8 * max(lacking.size, 1)), min(LEAST_SWEPT, d), d))
-        records = [
-            _Record(*(_address(a) for a in (one.prob, one.mean, one.square, one.others, None)), 0, 0, *[None] * 4)
-            for one in sums
-        ]
+        records = [_Record(*one.addresses(), None, 0, 0, *[None] * 4) for one in sums]
         for first in range(0, d, width):
             last = min(first + width, d)
             lent = None if own is None or xt is None else np.ascontiguousarray(own @ xt[first:last].T)
@@ -532,7 +540,8 @@ class Walkers:
             size, node = np.empty(left, dtype=np.int32), np.empty(left, dtype=np.int32)
             key, done = np.empty(left, dtype=np.uint64), ctypes.c_int64()
             record = _Record(
-                *(_address(a) for a in (sums.prob, sums.mean, sums.square, sums.others, units)),
+                *sums.addresses(),
+                _address(units),
                 *(room, 0),
                 *(_address(a) for a in (size, node, key, self._marks)),
             )

@@ -462,7 +462,7 @@ class Walk:
     def _unseen(self, found: Estimate, trace: Trace) -> Unseen:
         """What rare events add to the errors."""
         d = self.problem.d
-        moments = found.prob, found.mean[:d], found.square[:d]
+        moments = found.prob, found.mean[:d], found.var[:d]
         return unseen(self._neighbours(), self.grid, trace, *moments, found.effective, self.summits)
 
     def finished(self, converged: bool, interrupted: bool) -> Run:

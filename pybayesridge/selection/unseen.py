@@ -265,7 +265,7 @@ def unseen(
     trace: Trace,
     prob: FloatArray,
     mean: FloatArray,
-    square: FloatArray,
+    var: FloatArray,
     draws: float,
     apart: Sequence[IntArray] = (),
 ) -> Unseen:
@@ -279,8 +279,8 @@ def unseen(
         The states that were visited.
     prob : (G,) array
         Inclusion probabilities.
-    mean, square : (d,) arrays
-        Means of the coefficients and of their squares.
+    mean, var : (d,) arrays
+        Of the coefficients.
     draws : float
         Independent ones that the walks are worth.
     apart : sequence of int arrays
@@ -304,7 +304,7 @@ def unseen(
         by_event = events.errors(draws)
         slab = float(sum(share * np.exp(grid.log_g[one.node]) * events.noise(one) for one, share in sets))
         inside = prob[units.of_column] * draws
-        of_mean, of_square = _of_the_rest(inside, np.maximum(square - mean**2, 0.0), slab, draws)
+        of_mean, of_square = _of_the_rest(inside, var, slab, draws)
     known = (inside >= MOST_KNOWN) & (units.sizes[units.of_column] == 1) & in_pairs
     of_mean, of_square = np.where(known, 0.0, of_mean), np.where(known, 0.0, of_square)
     of_prob = np.where(next_to.open, _of_other_sets(prob, draws), 0.0)

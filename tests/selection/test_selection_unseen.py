@@ -118,7 +118,7 @@ def test_copies_that_are_hardly_ever_both_in():
     grid, exact = grid_of(problem, given), enumerate_sets(problem, given)
     visited = [(0,)]
     mean, square, prob = of_states(problem, grid, visited, 0)
-    found = unseen(problem, grid, trace_of(visited, 0), prob, mean, square, DRAWS)
+    found = unseen(problem, grid, trace_of(visited, 0), prob, mean, square - mean**2, DRAWS)
     beyond = np.sqrt(square - mean**2 + found.square) - np.sqrt(square - mean**2)
     gap = np.sqrt(exact.var) - np.sqrt(square - mean**2)
     assert gap[0] > 3 * np.sqrt(square - mean**2)[0]
@@ -144,10 +144,10 @@ def test_what_takes_the_place_of_a_column():
     prob = np.array([1.0, expit(both - alone), *exact.unit_prob[2:]])
     gap = np.abs(exact.unit_prob - prob)[:2]
     assert (gap > 1e-6).all()
-    found = unseen(problem, grid, trace_of(visited, 0), prob, mean, square, DRAWS)
+    found = unseen(problem, grid, trace_of(visited, 0), prob, mean, square - mean**2, DRAWS)
     by_neighbours = np.sqrt(found.prob**2 - _of_other_sets(prob, DRAWS) ** 2)
     assert np.allclose(by_neighbours[:2], gap, rtol=0.1)
-    much = unseen(problem, grid, trace_of(visited, 0), prob, mean, square, 1e12)
+    much = unseen(problem, grid, trace_of(visited, 0), prob, mean, square - mean**2, 1e12)
     assert np.allclose(much.prob, 0.0, atol=1e-11)
 
 
@@ -157,7 +157,7 @@ def test_what_is_seen_often_adds_nothing():
     given = Given(np.full(6, 0.4), 0.8, 1.2)
     grid = grid_of(problem, given)
     mean, square, prob = of_states(problem, grid, [(0,), (1,), (0, 3), (1, 3), ()], 0)
-    found = unseen(problem, grid, trace_of([(0,), (1,), (0, 3), (1, 3), ()], 0), prob, mean, square, 1e9)
+    found = unseen(problem, grid, trace_of([(0,), (1,), (0, 3), (1, 3), ()], 0), prob, mean, square - mean**2, 1e9)
     sd = np.sqrt(square - mean**2)[[0, 1, 3]]
     assert (found.mean[[0, 1, 3]] < 1e-3 * sd).all()
     assert (found.prob <= 1.01e-9).all()
@@ -192,7 +192,7 @@ def test_errors_with_what_was_not_seen():
     assert found.errors.sd.tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0, 0.0])  # from 2 to 3
     assert found.errors.size == max(seen.errors.size, 0.01)
     with np.errstate(invalid="ignore"):
-        endless = with_unseen(replace(seen, square=np.full(5, np.inf)), beyond, tallies.units)
+        endless = with_unseen(replace(seen, var=np.full(5, np.inf)), beyond, tallies.units)
     assert np.array_equal(endless.errors.sd, seen.errors.sd)
 
 

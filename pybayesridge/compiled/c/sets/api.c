@@ -12,16 +12,6 @@
 /* How run_advance ended. */
 enum { DONE, TABLE, RECORD, MEMORY };
 
-/* What a call of run_advance adds to and writes; in the order of light.Record. */
-typedef struct {
-    double *prob, *mean, *square, *sums; /* (n_units,), (d + fixed,) twice, (5,): see `look` */
-    int32_t *units;                      /* units in at the passes, one after the other */
-    int64_t room, used;
-    int32_t *size, *node;                /* of each pass */
-    uint64_t *key;
-    const uint64_t *marks;
-} Record;
-
 EXPORT void run_free(Run *run) {
     if (!run) return;
     for (int64_t i = 0; run->walker && i < run->n_walkers; i++) {
@@ -121,7 +111,7 @@ EXPORT int run_advance(Run *run, int64_t walker, int64_t steps, int64_t passes, 
             step(run, w);
             if (run->failed) return MEMORY;
         }
-        look(run, w, record->prob, record->mean, record->square, record->sums);
+        look(run, w, record);
         if (run->failed) return MEMORY;
         w->left = 0;
         if (!record->units) continue;
@@ -141,7 +131,7 @@ EXPORT int run_advance(Run *run, int64_t walker, int64_t steps, int64_t passes, 
    of these columns, are `lent`, those that `lent_at` says, if not NULL. 0 without memory. */
 EXPORT int run_sweep(Run *run, int64_t walker, int64_t first, int64_t last, const double *lent, const int32_t *lent_at,
                      Record *record) {
-    sweep(run, run->walker + walker, first, last, lent, lent_at, record->prob, record->mean, record->square, record->sums);
+    sweep(run, run->walker + walker, first, last, lent, lent_at, record);
     return !run->failed;
 }
 

@@ -130,6 +130,17 @@ typedef struct {
     int32_t *columns, *exchanged;
 } Run;
 
+/* What passes add to, and write; in the order of light.Record. */
+typedef struct {
+    double *prob, *absent, *mean, *square, *sums; /* (n_units,) twice, (d + fixed,) twice, (5,): see `look` */
+    const double *center;                         /* (d + fixed,): coefficients are counted less these */
+    int32_t *units;                               /* units in at the passes, one after the other */
+    int64_t room, used;
+    int32_t *size, *node;                         /* of each pass */
+    uint64_t *key;
+    const uint64_t *marks;
+} Record;
+
 /* Of a unit that would come in, or leave. */
 typedef struct {
     double log_det, gain;
@@ -194,8 +205,8 @@ void recall(Run *run, Walker *w);
 void renew(Run *run, Walker *w);
 
 /* sweep.c */
-void look(Run *run, Walker *w, double *prob, double *mean, double *square, double *sums);
-void sweep(Run *run, Walker *w, int64_t first, int64_t last, const double *lent, const int32_t *lent_at, double *prob,
-           double *mean, double *square, double *sums);
+void look(Run *run, Walker *w, const Record *record);
+void sweep(Run *run, Walker *w, int64_t first, int64_t last, const double *lent, const int32_t *lent_at,
+           const Record *record);
 
 #endif

@@ -6,7 +6,7 @@
 #include "sampler.h"
 
 typedef struct {
-    double *prob, *mean, *square;
+    const Record *to;
     double up, down; /* prior odds of one unit more, and of the last one */
 } Sums;
 
@@ -18,28 +18,37 @@ static double noise_of(const Problem *p, const Walker *w, double left) {
     return p->nu > 2.0 ? (left > 0.0 ? left : 0.0) / (p->nu - 2.0) : INFINITY;
 }
 
-/* The probability of a unit by log |S| (out: `sign` -1) or log |V_JJ| (in: 1) and what it explains. */
-static double probability(Run *run, const Walker *w, int64_t unit, double sign, double log_det, double gain, const Sums *sums) {
+/* The log odds of a unit by log |S| (out: `sign` -1) or log |V_JJ| (in: 1) and what it explains. */
+static double log_odds(Run *run, const Walker *w, int64_t unit, double sign, double log_det, double gain, const Sums *sums) {
     const Problem *p = run->problem;
     double prior = sign > 0 ? sums->down : sums->up;
     if (p->odds) {
         prior = p->odds[unit];
-        if (isinf(prior)) return prior > 0 ? 1.0 : 0.0;
+        if (isinf(prior)) return prior;
     }
     if (sign < 0 && w->m - p->fixed + width(p, unit) > p->most_columns) {
         run->limited = 1;
-        return 0.0;
+        return -INFINITY;
     }
-    return inside(prior + 0.5 * (double)width(p, unit) * p->log_k[w->node] + 0.5 * sign * log_det - sign * log_gain(p, w, sign * gain));
+    return prior + 0.5 * (double)width(p, unit) * p->log_k[w->node] + 0.5 * sign * log_det - sign * log_gain(p, w, sign * gain);
 }
 
-static void count(Sums *to, int64_t j, double q, double coef, double var) {
+/* Count a unit with such log odds; its probability. */
+static double count_unit(const Sums *sums, int64_t unit, double odds) {
+    const double value = inside(odds);
+    sums->to->prob[unit] += value;
+    sums->to->absent[unit] += value > 0.5 ? inside(-odds) : 1.0 - value;
+    return value;
+}
+
+static void count(const Sums *sums, int64_t j, double q, double coef, double var) {
     if (!(q > 0.0)) return;
-    to->mean[j] += q * coef;
-    to->square[j] += q * (coef * coef + var);
+    coef -= sums->to->center[j];
+    sums->to->mean[j] += q * coef;
+    sums->to->square[j] += q * (coef * coef + var);
 }
 
-static double of_unit(Run *run, Walker *w, int64_t unit, Sums *to) {
+static double of_unit(Run *run, Walker *w, int64_t unit, const Sums *to) {
     const Problem *p = run->problem;
     const int64_t q = width(p, unit), *j = p->order + p->start[unit];
     double *coef = run->cross_terms;
@@ -52,15 +61,14 @@ static double of_unit(Run *run, Walker *w, int64_t unit, Sums *to) {
         const double log_det = cholesky(run->v_in, q, p->widest, 1e-300, 0);
         forward(run->v_in, run->b_in, q, p->widest);
         const double gain = dot(run->b_in, run->b_in, q);
-        const double value = probability(run, w, unit, 1.0, log_det, gain, to), noise = noise_of(p, w, w->left_over);
-        to->prob[unit] += value;
+        const double value = count_unit(to, unit, log_odds(run, w, unit, 1.0, log_det, gain, to));
+        const double noise = noise_of(p, w, w->left_over);
         for (int64_t c = 0; c < q; c++) count(to, j[c], value, own[c], b[c] * noise);
         return value;
     }
     const Change in = peek_in(run, w, unit);
-    const double value = probability(run, w, unit, -1.0, in.log_det, in.gain, to);
+    const double value = count_unit(to, unit, log_odds(run, w, unit, -1.0, in.log_det, in.gain, to));
     const double noise = noise_of(p, w, w->left_over - in.gain);
-    to->prob[unit] += value;
     backward(run->s, run->solution, q, p->widest);
     memcpy(coef, run->solution, (size_t)q * sizeof *coef);
     invert(run->s, run->v_in, q, p->widest, p->widest, run->solution);
@@ -95,7 +103,7 @@ static int left_out(const Problem *p, int64_t unit) { return p->watched && p->is
 
 /* s and r of the single columns `begin` to `end` - 1 that are out, by blocks of them. */
 static void by_blocks(Run *run, Walker *w, int64_t begin, int64_t end, const double *lent, const int32_t *lent_at,
-                      Sums *to, double *expected) {
+                      const Sums *to) {
     const Problem *p = run->problem;
     double s[BLOCK], r[BLOCK], t[BLOCK];
     const double k = p->k[w->node];
@@ -118,16 +126,15 @@ static void by_blocks(Run *run, Walker *w, int64_t begin, int64_t end, const dou
             const int64_t j = first + c, unit = p->unit_of[j];
             if (w->place[j] >= 0 || width(p, unit) > 1 || left_out(p, unit)) continue;
             const double free = s[c] + k > k ? s[c] + k : k, gain = r[c] * r[c] / free;
-            const double value = probability(run, w, unit, -1.0, log(free), gain, to);
-            to->prob[unit] += value;
-            *expected += value;
+            const double value = count_unit(to, unit, log_odds(run, w, unit, -1.0, log(free), gain, to));
+            to->to->sums[4] += value;
             count(to, j, value, r[c] / free, noise_of(p, w, w->left_over - gain) / free);
         }
     }
 }
 
-static Sums begun(const Problem *p, const Walker *w, double *prob, double *mean, double *square) {
-    Sums to = {prob, mean, square, 0.0, 0.0};
+static Sums begun(const Problem *p, const Walker *w, const Record *record) {
+    Sums to = {record, 0.0, 0.0};
     if (!p->odds) {
         const double here = log_prior(p, w->n_in, w->node);
         to.up = w->n_in < p->n_units ? log_prior(p, w->n_in + 1, w->node) - here : -INFINITY;
@@ -136,37 +143,39 @@ static Sums begun(const Problem *p, const Walker *w, double *prob, double *mean,
     return to;
 }
 
-/* Add the probabilities of units, the means and mean squares of coefficients times these, where a unit is not watched
-   and its columns are within bounds; in sums[4] the expected number of these units in. Several calls make up a pass:
-   units of several columns, and those that are in, belong to the last one. */
-void sweep(Run *run, Walker *w, int64_t first, int64_t last, const double *lent, const int32_t *lent_at, double *prob,
-           double *mean, double *square, double *sums) {
+/* Add the probabilities of units, and of their absence, the means and mean squares of coefficients less their centers
+   times the former, where a unit is not watched and its columns are within bounds; in sums[4] the expected number of
+   these units in. Several calls make up a pass: units of several columns, and those that are in, belong to the last
+   one. */
+void sweep(Run *run, Walker *w, int64_t first, int64_t last, const double *lent, const int32_t *lent_at,
+           const Record *record) {
     const Problem *p = run->problem;
-    Sums to = begun(p, w, prob, mean, square);
+    const Sums to = begun(p, w, record);
     if (!ensure_room(run, w, w->m + p->widest)) return;
     const int blocks = !w->dual;
-    if (blocks) by_blocks(run, w, first, last, lent, lent_at, &to, sums + 4);
+    if (blocks) by_blocks(run, w, first, last, lent, lent_at, &to);
     if (last < p->d) return;
     for (int64_t unit = 0; unit < p->n_units; unit++)
         if (!left_out(p, unit) && (!blocks || w->unit_place[unit] >= 0 || width(p, unit) > 1))
-            sums[4] += of_unit(run, w, unit, &to);
+            record->sums[4] += of_unit(run, w, unit, &to);
 }
 
 /* A pass over all units, or over those that are watched: also the means of the fixed columns, and in `sums` the
    expected number of watched units in, log g, the mean of s2, the number of units in, and of others see `sweep`. */
-void look(Run *run, Walker *w, double *prob, double *mean, double *square, double *sums) {
+void look(Run *run, Walker *w, const Record *record) {
     const Problem *p = run->problem;
+    double *sums = record->sums;
     if (p->watched) {
-        Sums to = begun(p, w, prob, mean, square);
+        const Sums to = begun(p, w, record);
         if (!ensure_room(run, w, w->m + p->widest)) return;
         for (int64_t i = 0; i < p->n_watched; i++) sums[0] += of_unit(run, w, p->watched[i], &to);
-    } else sweep(run, w, 0, p->d, NULL, NULL, prob, mean, square, sums);
+    } else sweep(run, w, 0, p->d, NULL, NULL, record);
+    const Sums to_fixed = {record, 0.0, 0.0};
     for (int64_t j = p->d; j < p->d + p->fixed; j++) {
         const int64_t at = w->dual ? p->n + j - p->d : w->place[j];
         const double coef = w->dual ? w->py[at] : w->b[at];
         const double var = w->dual ? -w->p[at * dual_size(p) + at] : w->v[at * w->capacity + at];
-        mean[j] += coef;
-        square[j] += coef * coef + var * p->noise[w->node];
+        count(&to_fixed, j, 1.0, coef, var * p->noise[w->node]);
     }
     sums[1] += p->log_g[w->node];
     sums[2] += noise_of(p, w, w->left_over);
