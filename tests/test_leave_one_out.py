@@ -12,9 +12,11 @@ from pybayesridge import BayesRidge, PrecisionWarning, SpikeSlab, compare_loo
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.states import _sum_of_exponentials, log_mean_inverse
+from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.selection.grid import further
-from pybayesridge.selection.left_out import _pieces
+from pybayesridge.selection.left_out import _pieces, _with_walks
 from pybayesridge.selection.left_out_summed import AllSets
+from pybayesridge.selection.left_out_unseen import Added
 from pybayesridge.selection.left_out_walked import walked
 from tests.fuzz.sets import left_out_by_sum, make_sets
 
@@ -539,3 +541,30 @@ def test_rows_that_are_predicted_by_walks_without_them(noise_var):
         assert abs(found.log_density - exact.log_density[i]) < STATED * found.se
         assert found.pit == pytest.approx(exact.pit[i], abs=BY_WALK)
         assert found.error == pytest.approx(exact.error[i], abs=BY_WALK * np.sqrt(problem.yy))
+
+
+def test_walks_without_a_row_that_have_not_converged_leave_it_in_doubt(monkeypatch):
+    """A row in doubt is named, with the doubt as its stated error, unless its walk has converged."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((25, 6))
+    y = x[:, 0] + rng.standard_normal(25)
+    y[0] += 6.0
+    res = SpikeSlab(y, x).fit("exact")
+    posterior = res.posterior
+    problem, grid, states = posterior.problem(), posterior.exact.grid, posterior.exact.states
+    ((_, rows),) = _pieces(posterior.design, 25)
+    nothing = np.zeros(25)
+    doubted = LeftOut(nothing, nothing, nothing, nothing, nothing, mcse=nothing)
+    missing = np.where(np.arange(25) == 0, 1.5, 0.0)
+    before = Added(doubted, np.zeros((states.n, 25)), nothing, missing)
+    found = {}
+    for steps in (3_000_000, 4_000):
+        monkeypatch.setattr("pybayesridge.selection.left_out_walked.MOST_STEPS", steps)
+        found[steps] = _with_walks(problem, grid, states, rows, before, 0)
+    sure, short = found.values()
+    assert sure.found.efficiency[0] > 0
+    assert sure.missing[0] < WALKED
+    assert short.found.efficiency[0] == 0
+    assert short.missing[0] == missing[0]
+    # It is the better prediction all the same.
+    assert abs(short.found.log_density[0] - sure.found.log_density[0]) < abs(sure.found.log_density[0]) / 2

@@ -123,8 +123,12 @@ def _with_walks(problem: Problem, grid: Grid, states: States, rows: CoordinateRo
             continue
         for name in ("log_density", "pit", "error", "efficiency"):
             getattr(found, name)[i] = getattr(own, name)
-        # The kept states have no part in it.
-        out.rest[:, i], out.exact[i], out.missing[i] = states.weight, 0.0, own.se
+        # The kept states have no part in it. A walk that has not converged leaves the row in doubt.
+        out.rest[:, i], out.exact[i] = states.weight, 0.0
+        if own.converged:
+            out.missing[i] = own.se
+        else:
+            found.efficiency[i] = 0.0
     return out
 
 

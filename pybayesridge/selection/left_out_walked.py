@@ -39,6 +39,8 @@ class Walked:
         Effective share of the states.
     se : float
         Monte Carlo standard error of the log density.
+    converged : bool
+        Whether the walk is as precise as it should be and its walkers agree.
     """
 
     log_density: float
@@ -46,6 +48,7 @@ class Walked:
     error: float
     efficiency: float
     se: float
+    converged: bool
 
 
 def walked(
@@ -78,7 +81,8 @@ def walked(
         float(weight @ given.below[:, 0]),
         float(weight @ error[:, 0]),
         float(1.0 / (weight @ relative**2)),
-        float(np.sqrt((gap**2).sum() * WALKERS / (WALKERS - 1))),
+        run.estimate.inflation * float(np.sqrt((gap**2).sum() * WALKERS / (WALKERS - 1))),
+        run.converged and not run.limited,
     )
 
 
