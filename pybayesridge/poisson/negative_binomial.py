@@ -40,6 +40,9 @@ FIRST = (1e-3, 10.0)
 NO_DISPERSION = 1e-9
 """Below, counts that can be told apart have the distribution of Poisson counts."""
 
+MANY = 100
+"""From so many rows on functions of counts are looked up in a table if the counts are small."""
+
 SERIES = 10.0
 """From here on what Stirling's formula leaves of the log gamma function is a series."""
 
@@ -117,8 +120,11 @@ class NegativeBinomial(Poisson):
     def _top(self) -> FloatArray:
         """Log probability of one copy where the mean is the count, relative to that of a Poisson count, (n,)."""
         y, s = self.counts, 1.0 / self.alpha
-        out: FloatArray = -0.5 * np.log1p(y / s) + beyond_stirling(y + s) - beyond_stirling(np.array(s))
-        return np.where(y > 0, out, 0.0)
+        many = self.n > MANY and y.max() < self.n // 2
+        each = np.arange(y.max() + 1.0) if many else y
+        top = -0.5 * np.log1p(each / s) + beyond_stirling(each + s) - beyond_stirling(np.array(s))
+        out: FloatArray = np.where(each > 0, top, 0.0)
+        return out[y.astype(np.intp)] if many else out
 
     def derivatives(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Its first derivative and minus the second."""

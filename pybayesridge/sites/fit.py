@@ -11,21 +11,22 @@ import numpy as np
 import scipy
 from scipy.special import logsumexp
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.coordinates import Coordinates, Space
-from pybayesridge.sites.ep import expectation_propagation
+from pybayesridge.sites.ep import compact, expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.integrate import PenaltyQuadrature, Plan, find_ends, integrate, planned
+from pybayesridge.sites.laplace import mode, sites_at
 from pybayesridge.sites.leave_one_out import total_log_score
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.nodes import Nodes
 from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.sites.prior import FlatIn, log_prior
 from pybayesridge.sites.result import SitesFit
-from pybayesridge.sites.shape import FormGrid, ShapeGrid, integrate_shape, top_of
+from pybayesridge.sites.shape import CLOSE, FormGrid, ShapeGrid, ShapePrior, integrate_shape, top_of
 
 Solver = Literal["ep", "laplace"]
 
@@ -62,10 +63,16 @@ PASSES = 4
 ROUGH = 0.05
 """Accuracy of the approximations that locate it."""
 
+FEW = 0.1
+"""Coefficients, relative to the rows, up to which residuals say what the parameter is."""
+
+APART = 0.05
+"""Step for its curvature there."""
+
 FAR = 1.0
 """Where the most probable value is so far from that for which the penalty was located, both are located again."""
 
-OF_MIXED = 1e-3
+OF_MIXED = 4e-3
 """Least tolerance of the integral over the penalty where values of a further parameter are mixed, which is less
 accurate."""
 
@@ -200,7 +207,9 @@ def _over_shapes(
             family[log_shape] = given(one, tuple(family[u] for u in near))
         return family[log_shape]
 
-    start = float(np.clip(likelihood.first_shape(), prior.low, prior.high))
+    guess = float(np.clip(likelihood.first_shape(), prior.low, prior.high))
+    start, step, first_start = _first_shape(given(likelihood.of_shape(guess), ()), prior)
+    nodes_of(start).first = first_start
 
     def height(log_shape: float, at: float) -> float:
         return nodes_of(log_shape).at(at, ROUGH).log_evidence + prior(log_shape)
@@ -213,7 +222,7 @@ def _over_shapes(
         else:
             plan, at = planned(nodes, tol)
         guess = float(np.clip(likelihood.shape_near(nodes.at(at, ROUGH).mean), prior.low, prior.high))
-        top, spacing = top_of(partial(height, at=at), guess, prior)
+        top, spacing = top_of(partial(height, at=at), guess, prior, step)
         if abs(top - start) <= max(spacing, FAR):
             break
         start = top
@@ -245,6 +254,27 @@ def _over_shapes(
 
     grid = integrate_shape(evidence, prior, top, spacing)
     return _mixed(first, [fits[u] for u in grid.u.tolist()], likelihood, grid)
+
+
+def _first_shape(nodes: Nodes, prior: ShapePrior) -> tuple[float, float, AnyArray | None]:
+    """A guess of the most probable value of the further parameter, a step for its search, and what that starts from.
+
+    Where there are many rows for each column the mode at the prior's scale says about what it is, and its width.
+    """
+    space, likelihood = nodes.space, nodes.likelihood
+    if space.rank + space.k > FEW * likelihood.n:
+        return likelihood.log_shape, CLOSE, None
+    rows = space.scaled(nodes.prior.log_scale)
+    found = mode(rows, likelihood, None, tol=ROUGH, maxiter=nodes.maxiter)
+    start = float(np.clip(likelihood.shape_near(found.eta), prior.low, prior.high))
+    own = likelihood.of_shape(start)
+    below, middle, above = (float(own.of_shape(start + d).values(found.eta).sum()) for d in (-APART, 0.0, APART))
+    bend = (2.0 * middle - below - above) / APART**2
+    if nodes.solver == "laplace":
+        first = rows.units * found.gaussian.mean
+    else:
+        first = compact(sites_at(own, found.eta), own.signed_unit)
+    return start, CLOSE if bend <= CLOSE**-2 else float(bend**-0.5), first
 
 
 def _by_ep(fits: list[SitesFit], maxiter: int) -> list[SitesFit]:

@@ -34,7 +34,7 @@ FARTHEST = 25.0
 """The search ends this far from the prior's scale in log t2: farther out the density is an exponential, to 4e-6, and
 the precision of the prior is lost in the rounding errors of that of the rows."""
 
-COUNTS = (9, 11, 12, 13, 14, 15, 17, 19, 21, 25, 29, 33, 37, 41, 47, 53, 59)
+COUNTS = (7, 8, 9, 10, 11, 12, 13, 14, 15, 17, 19, 21, 25, 29, 33, 37, 41, 47, 53, 59)
 """Numbers of nodes from which the first is chosen."""
 
 SHAPES = tuple((shift, wide) for shift in (-2.0, -1.0, 0.0, 1.0) for wide in (0.5, 1.0, 2.0, 4.0))
@@ -77,18 +77,24 @@ ENOUGH = 2.0
 """So much of the rate of fall comes from the evidence where all that is asked for exists in any case."""
 
 
-PLANNED, LEAST_PLANNED, ROOM = 8.0, 4.0, 4.0
+PLANNED, LEAST_PLANNED, ROOM = 7.5, 3.0, 4.0
 """Of the rule of a similar density, nodes at which this, or its products with moments, has fallen by this much in
-logarithm are left out, as long as the ends then have no weight; where the whole integral counts less they are left
-out earlier, to here. Errors may be so many times the tolerance, and where it counts less larger by the root of that:
+logarithm are left out, if together they would have no more weight than that; where the whole integral counts less they
+are left out earlier, to here. Errors may be so many times the tolerance, and where it counts less larger by the root of that:
 many such integrals are summed up."""
+
+LEAST_WEIGHT = 1e-300
+"""Weights are looked at as logarithms down to here."""
 
 STUCK = 2
 """Doublings in a row that do not halve the error, after which there are no more: that of a smooth density falls much
 faster, and here it has jumps."""
 
-PLANNING = 0.05
-"""Accuracy of the approximations that a plan is made by."""
+PLANNING, PLANNED_DROP = 0.05, 12.0
+"""Accuracy of the approximations that a plan is made by, and where they end below."""
+
+MORE = 3
+"""Numbers of nodes beyond the first that suffices, with which fewer of a plan's may matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +221,12 @@ def integrate(
 
 def planned(nodes: Nodes, tol: float) -> tuple[Plan | None, float]:
     """A plan by nodes of little accuracy, None where the responses are separated; and its node in the middle."""
-    limit = find_ends(nodes, max(PLANNING, nodes.tol))
-    sketch = sketched(nodes)
+    limit = find_ends(nodes, max(PLANNING, nodes.tol), PLANNED_DROP)
+    sketch = sketched(nodes, PLANNED_DROP)
     if limit is not None:
         return None, sketch.center
     rise, fall = nodes.prior.a, _rate(limit, -nodes.slope(nodes.log_t2[-1]))
-    count, shape = _first_rule(sketch, rise, fall, tol)
-    rule = sketch.rule(count, shape, rise, fall)
+    rule = _least_rule(sketch, rise, fall, tol)
     center = float(rule.nodes[np.abs(rule.nodes - sketch.center).argmin()])
     return Plan(rule, _relative(rule.nodes, sketch.density(rule.nodes), fall), sketch, fall), center
 
@@ -238,22 +243,33 @@ def _by_plan(nodes: Nodes, plan: Plan, tol: float, loss: float) -> PenaltyQuadra
     rule, drop = plan.rule, max(PLANNED - loss, LEAST_PLANNED)
     high = np.flatnonzero(plan.relative > -drop)
     first, last, end = int(high[0]), int(high[-1]), rule.nodes.size - 1
-    start, most = int((rule.node == 0).sum()) - 1, float(np.exp(1.0 - min(drop, DROP)))
+    start, most = int((rule.node == 0).sum()) - 1, float(np.exp(-min(drop, DROP)))
+    planned = plan.relative[rule.node] + rule.log_factor
     for _ in range(end + 1):  # each look but the last takes at least a node more
         own = slice(first, last + 1)
         l, log_factor = rule.nodes[own], rule.log_factor[start : start + end + 1][own]
         part = TrapezoidalRule(l, l, np.arange(l.size), log_factor)
-        found = _solved(nodes, plan.sketch, l)
+        found = _solved(nodes, plan.sketch, l, loss)
         density = np.array([node.log_evidence for node in found]) + nodes.prior.values(l)
         log_integral, weight = _weights(part, density)
         error = _error(part, weight, [_squashed(node) for node in found]) + float(np.finfo(float).eps)
         good = error <= ROOM * tol * np.exp(0.5 * max(loss, 0.0))
-        below, above = (not good or weight[i] > most for i in (0, -1))
+        # Beyond the nodes the density is to the plan's as it is next to them.
+        tilt = np.log(np.maximum(weight, LEAST_WEIGHT)) - planned[start : start + end + 1][own]
+        inner = tilt[1:-1] if tilt.size > 2 else tilt
+        tails = (
+            float(np.exp(planned[rule.node < first] + 2.0 * tilt[0] - inner[0]).sum()),
+            float(np.exp(planned[rule.node > last] + 2.0 * tilt[-1] - inner[-1]).sum()),
+        )
+        below, above = (not good or mass > most for mass in tails)
         before, (first, last) = (first, last), (max(first - int(below), 0), min(last + int(above), end))
         if (first, last) == before:
             break
     if not good or not all(map(_settled, found, weight.tolist())):
         return None
+    weight[[0, -1]] += tails
+    weight /= 1.0 + sum(tails)
+    log_integral += float(np.log1p(sum(tails)))
     relative = plan.relative.copy()
     relative[own] = _relative(l, density, plan.fall)
     return PenaltyQuadrature(
@@ -270,14 +286,14 @@ def _by_plan(nodes: Nodes, plan: Plan, tol: float, loss: float) -> PenaltyQuadra
     )
 
 
-def _solved(nodes: Nodes, sketch: Sketch, l: FloatArray) -> tuple[Approximation, ...]:
+def _solved(nodes: Nodes, sketch: Sketch, l: FloatArray, loss: float = 0.0) -> tuple[Approximation, ...]:
     """The approximations at a rule's nodes: first the middle, then every second one, so that others start between."""
     found: dict[int, Approximation] = {}
     stride = 1 << (l.size - 1).bit_length()
     while stride:
         for i in range(l.size // 2 % stride, l.size, stride):
             if i not in found:
-                found[i] = nodes.at(float(l[i]), sketch.tolerance(float(l[i]), nodes.tol))
+                found[i] = nodes.at(float(l[i]), sketch.tolerance(float(l[i]), nodes.tol, loss))
         stride //= 2
     return tuple(found[i] for i in range(l.size))
 
@@ -303,6 +319,19 @@ def _first_rule(sketch: Sketch, rise: float, fall: float, tol: float) -> tuple[i
     return count, found[count][1]
 
 
+def _least_rule(sketch: Sketch, rise: float, fall: float, tol: float) -> TrapezoidalRule:
+    """The rule by which the sketched density would be integrated that has the least number of nodes that matter."""
+    first = COUNTS.index(_first_rule(sketch, rise, fall, tol)[0])
+    rules = [sketch.rule(count, shape, rise, fall) for count in COUNTS[first : first + 1 + MORE] for shape in SHAPES]
+
+    def cost(rule: TrapezoidalRule) -> tuple[float, int, float]:
+        error = _error(rule, _weights(rule, sketch.density(rule.nodes))[1], [])
+        matter = int((np.interp(rule.nodes, sketch.log_t2, sketch.relative) > -PLANNED).sum())
+        return max(error, SURE * tol), matter, error
+
+    return min(rules, key=cost)
+
+
 def _weights(rule: TrapezoidalRule, density: FloatArray) -> tuple[float, FloatArray]:
     """Log integral, and weights (M,) of the places of a rule, which sum to 1, for log densities (K,) at its nodes."""
     log_weight = density[rule.node] + rule.log_factor
@@ -317,8 +346,10 @@ def _settled(node: Approximation, weight: float) -> bool:
     return node.converged or (node.change <= ROUGH and weight * node.change <= NEGLIGIBLE)
 
 
-def find_ends(nodes: Nodes, accuracy: float) -> float | None:
+def find_ends(nodes: Nodes, accuracy: float, drop: float = DROP) -> float | None:
     """Add nodes of some accuracy to both sides of the prior's scale until the density is negligible.
+
+    Below it is where it has fallen by `drop`.
 
     Returns
     -------
@@ -331,7 +362,7 @@ def find_ends(nodes: Nodes, accuracy: float) -> float | None:
         If it does not fall.
     """
     nodes.at(nodes.prior.log_scale, accuracy)
-    seen = -nodes.slope(_walk(nodes, 1.0, accuracy))
+    seen = -nodes.slope(_walk(nodes, 1.0, accuracy, DROP))
     limit = _limit_of_fall(nodes, seen)
     if limit is not None and limit < SETTLED:
         raise ValueError(
@@ -339,7 +370,7 @@ def find_ends(nodes: Nodes, accuracy: float) -> float | None:
             "does not rule out coefficients of any size; pass a `prior` with a larger second number"
         )
     _rate(limit, seen)
-    _walk(nodes, -1.0, accuracy)
+    _walk(nodes, -1.0, accuracy, drop)
     return limit
 
 
@@ -368,7 +399,7 @@ def _limit_of_fall(nodes: Nodes, seen: float) -> float | None:
     return expected - 0.5 * lost if lost else None
 
 
-def _walk(nodes: Nodes, sign: float, accuracy: float) -> float:
+def _walk(nodes: Nodes, sign: float, accuracy: float, drop: float) -> float:
     """Go from the middle until the density is negligible, up for `sign` 1, down for -1; the place reached."""
     distance, step = 0.0, FIRST_STEP
     while distance < FARTHEST:
@@ -376,21 +407,23 @@ def _walk(nodes: Nodes, sign: float, accuracy: float) -> float:
         l = nodes.prior.log_scale + sign * distance
         value = nodes.log_density(l, accuracy)
         where, density = np.array(nodes.log_t2), nodes.log_densities()
-        if _negligible(where, density, value, l, sign * nodes.slope(l), sign):
+        if _negligible(where, density, value, l, sign * nodes.slope(l), sign, drop):
             break
         if value < density.max() - LITTLE:
             step *= GROWTH
     return l
 
 
-def _negligible(where: FloatArray, density: FloatArray, value: float, l: float, slope: float, sign: float) -> bool:
-    if value > density.max() - DROP or slope >= 0:
+def _negligible(
+    where: FloatArray, density: FloatArray, value: float, l: float, slope: float, sign: float, drop: float
+) -> bool:
+    if value > density.max() - drop or slope >= 0:
         return False
     if sign < 0:
         return True
     # The density times t2 (variances) and times its root (means), where these have an integral.
     for order in ORDERS[1:]:
-        if slope + order < -FALLS and value + order * l > (density + order * where).max() - DROP:
+        if slope + order < -FALLS and value + order * l > (density + order * where).max() - drop:
             return False
     return True
 

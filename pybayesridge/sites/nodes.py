@@ -37,8 +37,8 @@ ENOUGH, OF_NEAR = 6, 0.1
 have."""
 
 ACROSS, MOST_ACROSS, APART = 3, 8.0, 0.5
-"""So many values of the further parameter are extrapolated from, if their errors grow by no more than this, and lie
-this far apart at the least, relative to the distance of the nearest."""
+"""At most so many values of the further parameter are extrapolated from, and no more than let their errors grow by
+this; they lie this far apart at the least, relative to the distance of the nearest."""
 
 ASTRAY = 100.0
 """Change by another sweep, in posterior standard deviations, from which sweeps were led astray, and begin again from
@@ -63,6 +63,8 @@ class Nodes:
         Of the solver.
     near : tuple of Nodes
         Of other values of the likelihood's further parameter, the nearest first, from which these start.
+    first : array or None
+        What the first of all starts from.
     """
 
     space: Coordinates
@@ -74,6 +76,7 @@ class Nodes:
     log_t2: list[float] = field(default_factory=list)
     found: list[Approximation] = field(default_factory=list)
     near: tuple[Nodes, ...] = ()
+    first: AnyArray | None = None
 
     def at(self, log_t2: float, tol: float | None = None) -> Approximation:
         """The approximation at `log_t2`, solved to `tol` at least, by default to that of all."""
@@ -126,7 +129,7 @@ class Nodes:
         elif own and len(own) < min(len(most.found), ENOUGH):
             reference = most.between
         else:
-            return self.between(log_t2) if self._known()[1] else None
+            return self.between(log_t2) if self._known()[1] else self.first
         out = reference(log_t2)
         if own:
             where, error = (
@@ -146,10 +149,12 @@ class Nodes:
                 there.append(nodes)
         if not there:
             return []
-        weights = _lagrange(np.array([nodes.likelihood.log_shape for nodes in there]), self.likelihood.log_shape)
-        if np.abs(weights).sum() > MOST_ACROSS:
-            return [(1.0, there[0])]
-        return list(zip(weights.tolist(), there, strict=True))
+        where = np.array([nodes.likelihood.log_shape for nodes in there])
+        for few in range(len(there), 0, -1):
+            weights = _lagrange(where[:few], self.likelihood.log_shape)
+            if np.abs(weights).sum() <= MOST_ACROSS:
+                break
+        return list(zip(weights.tolist(), there, strict=False))
 
     def same(self, log_t2: float) -> list[int]:
         """The position of the node at a value of log t2, if there is one."""

@@ -25,8 +25,9 @@ ORDERS = (0.0, 0.5, 1.0)
 FALLS = 0.1
 """Rate from which a product falls: the slower ones have no integral, or one that a rule cannot find."""
 
-ROUGH, TAILS = 1e-2, 1e-3
-"""Accuracy of the approximations that make the sketch, and of those of a rule in the tails."""
+ROUGH, TAILS, LOOSER = 1e-2, 1e-3, 5.0
+"""Accuracy of the approximations that make the sketch, and of those of a rule in the tails: so many times that at the
+top if this is more."""
 
 FINE = 4001
 """Points at which the sketch is looked at."""
@@ -107,16 +108,22 @@ class Sketch:
         log_factor = np.log(h * width * np.cosh(u)) + tails
         return TrapezoidalRule(l[before : before + count], l, np.clip(at, 0, count - 1), log_factor)
 
-    def tolerance(self, log_t2: float, tol: float) -> float:
-        """Accuracy that a node has to have, if it is `tol` at the top: its square counts with the density."""
-        relative = float(np.interp(log_t2, self.log_t2, self.relative))
-        return tol * float(np.exp(np.clip(-0.5 * relative, 0.0, np.log(max(TAILS, tol) / tol))))
+    def tolerance(self, log_t2: float, tol: float, loss: float = 0.0) -> float:
+        """Accuracy that a node has to have, if it is `tol` at the top: its square counts with the density.
+
+        The `loss` is the log of the factor by which the whole density counts less.
+        """
+        relative = float(np.interp(log_t2, self.log_t2, self.relative)) - loss
+        return tol * float(np.exp(np.clip(-0.5 * relative, 0.0, np.log(max(TAILS / tol, LOOSER)))))
 
 
-def sketched(nodes: Nodes) -> Sketch:
-    """A sketch that has a node near its top; the nodes must reach to where the density is negligible."""
+def sketched(nodes: Nodes, drop: float = DROP) -> Sketch:
+    """A sketch that has a node near its top; the nodes must reach to where the density is negligible.
+
+    Below the top it ends where the density has fallen by `drop`.
+    """
     for _ in range(LOOKS):
-        found = _through(nodes)
+        found = _through(nodes, drop)
         top = float(found.log_t2[found.density(found.log_t2).argmax()])
         if np.abs(np.array(nodes.log_t2) - top).min() <= NEAR * found.sd:
             break
@@ -124,7 +131,7 @@ def sketched(nodes: Nodes) -> Sketch:
     return found
 
 
-def _through(nodes: Nodes) -> Sketch:
+def _through(nodes: Nodes, drop: float) -> Sketch:
     """The sketch through the nodes so far."""
     where, prior = np.array(nodes.log_t2), nodes.prior
     evidence = scipy.interpolate.CubicHermiteSpline(
@@ -144,7 +151,7 @@ def _through(nodes: Nodes) -> Sketch:
     last = nodes.found[-1].slope + prior.slope(nodes.log_t2[-1])
     products = [density + order * fine for order in ORDERS if order == 0.0 or last + order < -FALLS]
     relative = np.max([product - product.max() for product in products], axis=0)
-    low = int(np.argmax(density - density.max() >= -DROP))
+    low = int(np.argmax(density - density.max() >= -drop))
     high = fine.size - 1 - int(np.argmax(relative[::-1] >= -DROP))
     return Sketch(
         density=log_density,

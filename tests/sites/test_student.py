@@ -16,8 +16,9 @@ from pybayesridge.sites.tilted import Cavity
 
 MOMENTS = 1e-7
 """Relative error of moments of rows; the largest seen is 8e-9."""
-NORMAL = 1e-3
-"""Of normal noise as the limit, in standard deviations and relative: the accuracy of the rule over sigma."""
+NORMAL = 4e-3
+"""Of normal noise as the limit, in standard deviations and relative: the accuracy of the rules over sigma and the
+penalty."""
 MEANS, SDS, EVIDENCE = 0.02, 0.03, 0.02
 """Of expectation propagation against quadrature: in standard deviations, relative, and in logarithms."""
 OF_MEANS_DRAWN, OF_SDS_DRAWN = 0.1, 0.06
@@ -87,8 +88,8 @@ def test_infinite_degrees_of_freedom_are_normal_noise(n, p):
     x, y = problem(n, p)
     normal, found = BayesRidge(y, x).fit(), BayesRidge(y, x, family="student-t", df=np.inf).fit()
     assert found.log_marginal == pytest.approx(normal.log_marginal, abs=NORMAL)
-    np.testing.assert_allclose((found.params - normal.params) / normal.bse, 0, atol=5 * NORMAL)
-    np.testing.assert_allclose(found.bse, normal.bse, rtol=5 * NORMAL)
+    np.testing.assert_allclose((found.params - normal.params) / normal.bse, 0, atol=2 * NORMAL)
+    np.testing.assert_allclose(found.bse, normal.bse, rtol=2 * NORMAL)
 
 
 def by_quadrature(y, x, df):
