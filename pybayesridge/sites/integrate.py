@@ -79,9 +79,9 @@ ENOUGH = 2.0
 
 PLANNED, LEAST_PLANNED, ROOM = 7.5, 3.0, 4.0
 """Of the rule of a similar density, nodes at which this, or its products with moments, has fallen by this much in
-logarithm are left out, if together they would have no more weight than that; where the whole integral counts less they
-are left out earlier, to here. Errors may be so many times the tolerance, and where it counts less larger by the root of that:
-many such integrals are summed up."""
+logarithm are left out, if together they would have no more weight than that; where the whole integral counts less
+they are left out earlier, to here. Errors may be so many times the tolerance, and where it counts less larger by the
+root of that: many such integrals are summed up."""
 
 LEAST_WEIGHT = 1e-300
 """Weights are looked at as logarithms down to here."""
