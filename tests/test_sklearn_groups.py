@@ -1,4 +1,4 @@
-"""Groups among the columns of the scikit-learn regressor: numbers of formulas and of a solved system."""
+"""Groups among the columns of scikit-learn's estimators: numbers of formulas and of a solved system."""
 
 import pickle
 
@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.special import expit
 
 from pybayesridge import BayesRidge
 
@@ -17,13 +18,16 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pybayesridge.sklearn import BayesRidgeRegressor
+from pybayesridge.sklearn import BayesRidgeClassifier, BayesRidgeRegressor
 
 SAME = 1e-9
 """The same fit by another way in, relative to the largest number."""
 
 SOLVED = 1e-8
 """Normal equations solved densely; condition numbers are below 1e4."""
+
+DRAWN = 0.01
+"""Means of probabilities over 20,000 draws, whose standard errors are below 0.003 (the worst seen is 0.001)."""
 
 PENALTIES = {"school": 1.7, "other": 12.0}
 
@@ -190,6 +194,91 @@ def test_with_scikit_learns_tools(data):
     assert search.best_score_ > 0.5
     with pytest.raises(ValueError, match="feature names should match"):
         direct.predict(x[["hours", "age"]])
+
+
+@pytest.fixture(scope="module")
+def marked(data):
+    """Rows, two classes and three."""
+    x, y = data
+    return x, np.where(y > y.mean(), "pass", "fail"), np.array(["low", "middle", "top"])[np.digitize(y, [-1.0, 1.0])]
+
+
+def test_classes_of_groups_are_those_of_the_formula(marked):
+    x, y, _ = marked
+    found = clone(BayesRidgeClassifier("laplace", groups=["school"])).fit(x, y)
+    frame = x.assign(passed=(y == "pass").astype(float))
+    model = BayesRidge.from_formula("passed ~ hours + age + (1 | school)", frame, family="binomial").fit("laplace")
+    np.testing.assert_allclose(found.coef_, [model.params[["hours", "age"]]], rtol=SAME)
+    assert found.intercept_ == pytest.approx(model.params["Intercept"], rel=SAME)
+    new = x.head(3).assign(school=["another", None, "v"])
+    for rows in (x, new):
+        np.testing.assert_allclose(found.predict_proba(rows)[:, 1], model.predict(rows), rtol=SAME)
+    again = pickle.loads(pickle.dumps(found))
+    np.testing.assert_allclose(again.predict_proba(new), found.predict_proba(new), rtol=SAME)
+    assert not hasattr(found, "lambda_")
+    assert not hasattr(found, "tau2_")
+
+
+def test_probabilities_in_a_new_group_average_over_its_effect(marked):
+    x, y, _ = marked
+    found = BayesRidgeClassifier("laplace", groups=["school"]).fit(x, y)
+    rng, new = np.random.default_rng(0), x.iloc[[0, 7]].assign(school="another")
+    drawn = found.result_.sample(20_000, rng, hyper_columns=True)
+    effect = np.sqrt(drawn["tau2[school]"].to_numpy()) * rng.normal(size=len(drawn))
+    plain = drawn[["Intercept", "hours", "age"]].to_numpy() @ np.vstack([np.ones(2), new[["hours", "age"]].T])
+    expected = expit(plain + effect[:, None]).mean(axis=0)
+    np.testing.assert_allclose(found.predict_proba(new)[:, 1], expected, rtol=0, atol=DRAWN)
+    assert (np.abs(expit(plain).mean(axis=0) - expected) > DRAWN).any()
+
+
+def test_several_classes_in_groups(marked):
+    x, _, y = marked
+    x = x.assign(one=1.0)
+    given = {"groups": ["school"], "bands": {"b": ["age"]}, "lam": PENALTIES | {"b": 3.0}}
+    found = BayesRidgeClassifier("fixed", **given).fit(x, y)
+    share = found.predict_proba(x)
+    np.testing.assert_allclose(share.sum(axis=1), 1.0, rtol=1e-12)
+    assert found.coef_.shape == (3, 3)
+    assert not found.coef_[:, 2].any()
+    each = [BayesRidgeClassifier("fixed", **given).fit(x, y == one) for one in found.classes_]
+    separate = np.column_stack([one.predict_proba(x)[:, 1] for one in each])
+    np.testing.assert_allclose(share, separate / separate.sum(axis=1, keepdims=True), rtol=SOLVED)
+    scores = BayesRidgeClassifier("fixed", family="gaussian", **given).fit(x, y)
+    for j, one in enumerate(scores.classes_):
+        target = np.where(y == one, 1.0, -1.0)
+        regressor = BayesRidgeRegressor("fixed", **given).fit(x, target)
+        np.testing.assert_allclose(scores.decision_function(x)[:, j], regressor.predict(x), rtol=SOLVED)
+
+
+def test_bands_of_classes(marked):
+    x, y, _ = marked
+    plain = x[["hours", "age"]]
+    found = BayesRidgeClassifier("laplace", bands={"b": ["age"]}).fit(plain, y)
+    model = BayesRidge((y == "pass").astype(float), plain, bands={"b": ["age"]}, family="binomial").fit("laplace")
+    np.testing.assert_allclose(found.predict_proba(plain)[:, 1], model.predict(plain), rtol=SAME)
+    assert found.result_.variance_components().index.tolist() == ["b", "other"]
+
+
+def test_weights_of_classes_in_groups(marked):
+    x, y, _ = marked
+    weight = np.tile([2, 1, 0], len(y) // 3)
+    given = {"method": "fixed", "groups": ["school"], "lam": PENALTIES, "solver": "laplace"}
+    found = BayesRidgeClassifier(**given).fit(x, y, sample_weight=weight)
+    at = np.repeat(np.arange(len(y)), weight)
+    twice = BayesRidgeClassifier(**given).fit(x.iloc[at], y[at])
+    np.testing.assert_allclose(found.predict_proba(x), twice.predict_proba(x), rtol=SOLVED)
+
+
+def test_classes_by_scikit_learns_tools(marked):
+    x, y, _ = marked
+    search = GridSearchCV(BayesRidgeClassifier("reml"), {"groups": [["school"], "school"]}).fit(x, y)
+    assert search.best_score_ > 0.6
+    with pytest.raises(ValueError, match="'school' were text in the fit"):
+        search.predict_proba(x.assign(school=1))
+    with pytest.raises(ValueError, match="unpenalized names 'school', which `groups` has"):
+        BayesRidgeClassifier(groups=["school"], unpenalized=["school"]).fit(x, y)
+    with pytest.raises(ValueError, match="y has one class only"):
+        BayesRidgeClassifier(groups=["school"]).fit(x, np.ones(len(y)))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from inspect import signature
 from typing import Any, Self, cast
 
 import numpy as np
-import pandas as pd
 from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import LabelBinarizer
@@ -15,15 +14,13 @@ from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
-from pybayesridge._types import AnyArray, ArrayLike, FloatArray, Names, TableLike
+from pybayesridge._types import AnyArray, ArrayLike, BandsLike, FloatArray, Names, TableLike
 from pybayesridge.families.registry import FAMILIES, class_of, make
 from pybayesridge.models.methods import lanes_of
-from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
 from pybayesridge.results.ridge import BayesRidgeResults
-from pybayesridge.sklearn.base import DTYPES, SPARSE, used_rows
 from pybayesridge.sklearn.ridge import RidgeEstimator
 from pybayesridge.text import either
 
@@ -68,11 +65,16 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
         Weights of the classes, which multiply `sample_weight`. Probabilities are then those of such a sample.
     prior : {"r2", "half-cauchy"}, (a, b) or (a, b, scale), default "r2"
         Prior of tau2; see :class:`pybayesridge.BayesRidge`.
+    bands : dict of columns by name, or sequence of labels, optional
+        Columns that have a penalty of their own; see :class:`BayesRidgeRegressor`.
+    groups : names or positions, optional
+        Columns whose values are groups of rows; see :class:`BayesRidgeRegressor`. Probabilities at levels that the
+        fit has not seen, and at missing ones, average over the effects that such levels may have.
     unpenalized : names or positions, optional
         Columns with a flat prior: never shrunk.
-    lam : float, for ``method="fixed"``
-        The penalty on the standardised scale. For ``family="gaussian"`` also a (q,) array; with ``standardize=False``
-        it is ``RidgeClassifier``'s `alpha`.
+    lam : float or dict, for ``method="fixed"``
+        The penalty on the standardised scale; with `bands` or `groups` one for each of them by name. For
+        ``family="gaussian"`` also a (q,) array; with ``standardize=False`` it is ``RidgeClassifier``'s `alpha`.
     grid : array, for ``method="loocv"``
         Penalties to try; for ``family="gaussian"`` also ``"fixed"`` or ``"glmnet"``.
     solver : {"ep", "laplace"}, for ``family="binomial"`` and ``"em"``, ``"loocv"`` and ``"fixed"``
@@ -90,13 +92,13 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
     ----------
     classes_ : array
     coef_ : (q, p) array
-        Coefficients on the scale of the link; q is 1 for two classes.
+        Coefficients on the scale of the link; q is 1 for two classes. Without columns that are `groups`.
     intercept_ : (q,) array
     lambda_, tau2_ : (q,) arrays
-        Penalties on the standardised scale, and ``1 / lambda_``.
+        Penalties on the standardised scale, and ``1 / lambda_``. Not with `bands` or `groups`.
     sigma2_ : (q,) array
         With ``family="gaussian"``.
-    result_ : GeneralizedRidgeResults, or a list of them
+    result_ : GeneralizedRidgeResults, with bands or groups GeneralizedBandRidgeResults, or a list of them
         One for each class where there are more than two; with ``family="gaussian"`` one BayesRidgeResults of all.
     n_iter_ : int
     n_features_in_ : int
@@ -130,6 +132,8 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
         standardize: bool = True,
         class_weight: Mapping[Hashable, float] | str | None = None,
         prior: str | tuple[float, ...] = "r2",
+        bands: BandsLike | None = None,
+        groups: Names | None = None,
         sigma2: float | None = None,
         unpenalized: Names | None = None,
         lam: ArrayLike | None = None,
@@ -149,6 +153,8 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
         self.standardize = standardize
         self.class_weight = class_weight
         self.prior = prior
+        self.bands = bands
+        self.groups = groups
         self.sigma2 = sigma2
         self.unpenalized = unpenalized
         self.lam = lam
@@ -184,11 +190,8 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
             For a single class, an argument of the other family, or data or arguments that cannot be a regression.
         """
         self._check_family()
-        checked = validate_data(
-            self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, ensure_min_samples=2
-        )
-        check_classification_targets(checked[1])
-        columns, y, weight = used_rows(checked[0], checked[1], sample_weight)
+        columns, y, weight = self._checked(X, y, sample_weight)
+        check_classification_targets(y)
         binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
         targets = binarizer.fit_transform(y).astype(np.float64)
         self._multilabel = binarizer.y_type_.startswith("multilabel")
@@ -218,37 +221,22 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
 
     def _fit_each(self, X: Any, targets: AnyArray, weight: FloatArray | None, labels: list[str]) -> None:
         """One regression for each column of `targets`."""
-        if issparse(X) and X.format == "coo":
-            X = X.tocsc()
-        results = [
-            BayesRidge(
-                pd.Series(targets[:, j], name=label),
-                self._columns(X),
-                family=self.family,
-                link=self.link,
-                intercept=self._model_intercept(),
-                weights=weight,
-                unpenalized=self.unpenalized,
-                standardize=self.standardize,
-                prior=self.prior,
-                flat_in=self.flat_in,
-            ).fit(self.method, **self._options())
-            for j, label in enumerate(labels)
-        ]
+        results = [self._fitted(X, targets[:, j], weight, [label]) for j, label in enumerate(labels)]
         params = np.stack([each.arrays.params for each in results])
         shift = int(self.fit_intercept)
         fits = cast("list[GeneralizedRidgeResults]", results)
         self.result_ = fits[0] if len(fits) == 1 else fits
-        self.coef_ = np.ascontiguousarray(params[:, shift:])
+        self.coef_ = self._of_features(np.ascontiguousarray(params[:, shift:]), X)
         self.intercept_ = params[:, 0] if shift else np.zeros(len(results))
-        self.lambda_ = np.array([each.lambda_ for each in results])
-        self.tau2_ = np.array([each.tau2 for each in results])
+        for name, attribute in (("lambda_", "lambda_"), ("tau2_", "tau2")):
+            self.__dict__.pop(name, None)
+            if results[0].model.bands is None:
+                setattr(self, name, np.array([getattr(each, attribute) for each in results]))
         self.n_iter_ = max(int(each.n_iter) for each in results)
 
     def _separate_probabilities(self, X: Any) -> FloatArray:
         """Posterior mean probability of each class against the rest, (m, q)."""
-        check_is_fitted(self)
-        rows = validate_data(self, X, accept_sparse=SPARSE, dtype=DTYPES, reset=False)
+        rows = self._checked_new(X)
         if issparse(rows) and rows.format == "coo":
             rows = rows.tocsc()
         results = self.result_ if isinstance(self.result_, list) else [self.result_]

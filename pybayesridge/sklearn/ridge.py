@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,9 @@ from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.sklearn.base import DTYPES, SPARSE, LinearEstimator, Regressor, named, target_names, used_rows
 from pybayesridge.sklearn.groups import GroupColumns, responses_as_columns
 
+ARGUMENTS = ("standardize", "prior", "sigma2", "link", "dispersion", "df", "flat_in")
+"""Arguments of the model that estimators have under the same name."""
+
 
 class RidgeEstimator(LinearEstimator):
     """The fit that the regressor and the classifier share."""
@@ -31,32 +34,85 @@ class RidgeEstimator(LinearEstimator):
     prior: str | tuple[float, ...]
     sigma2: float | None
     unpenalized: Names | None
-    bands: BandsLike | None = None
-    groups: Names | None = None
-    family: FamilyLike = "gaussian"
-    dispersion: float | None = None
-    df: float | None = None
+    bands: BandsLike | None
+    groups: Names | None
+    family: FamilyLike
+
+    def _checked(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None, **how: Any
+    ) -> tuple[Any, AnyArray, FloatArray | None]:
+        """Columns, or with groups rows of a frame, responses and weights, without rows of weight 0.
+
+        `how` are further arguments of scikit-learn's check of the responses.
+        """
+        if self.groups is None:
+            X, y = validate_data(
+                self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, ensure_min_samples=2, **how
+            )
+            return used_rows(X, y, sample_weight)
+        X, y = validate_data(self, X, y, skip_check_array=True)
+        columns = GroupColumns.of(self.groups, getattr(self, "feature_names_in_", None), self.n_features_in_)
+        rows = columns.frame(X)
+        y = np.asarray(_check_y(y, multi_output=True, estimator=self, **how))
+        check_consistent_length(rows, y)
+        if len(rows) < 2:
+            raise ValueError(f"X has {len(rows)} sample(s), and two are needed")
+        at, y, weight = used_rows(np.arange(len(rows))[:, None], y, sample_weight)
+        rows = rows.iloc[at[:, 0]].reset_index(drop=True)
+        columns.refuse_missing(rows)
+        self._groups = columns
+        return rows, y, weight
+
+    def _fitted(self, X: Any, y: AnyArray, weight: FloatArray | None, names: list[str] | None) -> Any:
+        """The results of a model of checked rows."""
+        own = self.get_params(deep=False)
+        given = self._chosen({name: own[name] for name in ARGUMENTS if name in own})
+        given |= {"family": self.family, "weights": weight}
+        if self.groups is None:
+            if issparse(X) and X.format == "coo":
+                X = X.tocsc()
+            model = BayesRidge(
+                named(y, names),
+                self._columns(X),
+                intercept=self._model_intercept(),
+                unpenalized=self.unpenalized,
+                bands=self.bands,
+                **given,
+            )
+            return model.fit(self.method, **self._options())
+        columns, without = self._groups, self._without(X)
+        responses = responses_as_columns(y, names, columns.names)
+        free = columns.unpenalized(self.unpenalized, without)
+        model = BayesRidge.from_formula(
+            columns.formula(list(responses), intercept=self.fit_intercept),
+            pd.concat([X, pd.DataFrame(responses)], axis=1),
+            drop_cols=without,
+            missing="raise",
+            unpenalized=free,
+            bands=columns.bands(self.bands, free, without),
+            **given,
+        )
+        return model.fit(self.method, **self._options())
+
+    def _without(self, X: Any) -> list[str]:
+        """Constant columns beside groups, which the model does not have."""
+        return self._groups.constant(X) if self.groups is not None and self.fit_intercept else []
 
     def _fit_model(self, X: Any, y: AnyArray, weight: FloatArray | None, names: list[str] | None) -> None:
-        if issparse(X) and X.format == "coo":
-            X = X.tocsc()
-        model = BayesRidge(
-            named(y, names),
-            self._columns(X),
-            intercept=self._model_intercept(),
-            weights=weight,
-            unpenalized=self.unpenalized,
-            standardize=self.standardize,
-            prior=self.prior,
-            bands=self.bands,
-            sigma2=self.sigma2,
-            family=self.family,
-            dispersion=self.dispersion,
-            df=self.df,
-        )
-        results = model.fit(self.method, **self._options())
-        self._take_results(results, y.ndim == 1)
-        self._take_hyperparameters(results, y.ndim == 1)
+        """Fit one model of all responses."""
+        results, one_target = self._fitted(X, y, weight, names), y.ndim == 1
+        self._take_results(results, one_target)
+        self.coef_ = self._of_features(self.coef_, X)
+        self._take_hyperparameters(results, one_target)
+
+    def _of_features(self, coef: FloatArray, X: Any) -> FloatArray:
+        """Coefficients (p,) or (q, p) of all columns but groups, from those of the model of checked rows."""
+        if self.groups is None:
+            return coef
+        varies = np.array([name not in self._without(X) for name in self._groups.plain_names], dtype=bool)
+        out = np.zeros((*coef.shape[:-1], varies.size))
+        out[..., varies] = coef[..., : int(varies.sum())]
+        return out
 
     def _take_hyperparameters(self, results: Any, one_target: bool) -> None:
         """Set penalties and noise variances, of fits that have them."""
@@ -69,15 +125,35 @@ class RidgeEstimator(LinearEstimator):
             self.sigma2_ = _per_target(results.sigma2, one_target)
 
     def _options(self) -> dict[str, Any]:
-        """The options of ``fit`` that were chosen: with bands or another family defaults are others."""
-        options = super()._options()
+        """The options of ``fit`` that were chosen."""
+        return self._chosen(super()._options())
+
+    def _chosen(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Parameters that were given: with bands or another family defaults are others."""
         defaults = inspect.signature(type(self)).parameters
-        return {name: value for name, value in options.items() if value is not defaults[name].default}
+        return {name: value for name, value in given.items() if value is not defaults[name].default}
+
+    def _checked_new(self, X: TableLike) -> Any:
+        """Rows to predict, with groups those of a frame."""
+        check_is_fitted(self)
+        if self.groups is not None:
+            return self._groups.frame(validate_data(self, X, skip_check_array=True, reset=False))
+        return validate_data(self, X, accept_sparse=SPARSE, dtype=DTYPES, reset=False)
+
+    def _linear_predictor(self, X: TableLike) -> tuple[FloatArray, Any]:
+        """With groups that the fit has not seen at 0."""
+        if self.groups is None:
+            return super()._linear_predictor(X)
+        rows, results = self._checked_new(X), cast("Any", self.result_)
+        linear = results.model.distribution.is_linear
+        how = {} if linear else {"which": "linear", "new_levels": "zero"}
+        return np.asarray(results.predict(rows, **how), dtype=np.float64), rows
 
     def __sklearn_tags__(self) -> Tags:
-        """Sparse columns are taken."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        """Sparse columns are taken; with groups text in place of these."""
+        tags, grouped = super().__sklearn_tags__(), self.groups is not None
+        tags.input_tags.sparse = not grouped
+        tags.input_tags.categorical = tags.input_tags.string = grouped
         return tags
 
 
@@ -260,69 +336,8 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
             raise ValueError("y is sparse: the response must be dense")
         names = target_names(y)
         self._check_family()
-        if self.groups is not None:
-            self._fit_with_groups(X, y, sample_weight, names)
-            return self
-        checked = validate_data(
-            self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, y_numeric=True, ensure_min_samples=2
-        )
-        X, y, weight = used_rows(checked[0], checked[1], sample_weight)
-        self._fit_model(X, y, weight, names)
+        self._fit_model(*self._checked(X, y, sample_weight, y_numeric=True), names)
         return self
-
-    def _fit_with_groups(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None, names: list[str] | None
-    ) -> None:
-        """Fit the formula that has a term for each group."""
-        assert self.groups is not None
-        X, y = validate_data(self, X, y, skip_check_array=True)
-        columns = GroupColumns.of(self.groups, getattr(self, "feature_names_in_", None), self.n_features_in_)
-        rows = columns.frame(X)
-        y = np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=self))
-        check_consistent_length(rows, y)
-        if len(rows) < 2:
-            raise ValueError(f"X has {len(rows)} sample(s), and two are needed")
-        at, y, weight = used_rows(np.arange(len(rows))[:, None], y, sample_weight)
-        rows = rows.iloc[at[:, 0]].reset_index(drop=True)
-        columns.refuse_missing(rows)
-        responses = responses_as_columns(y, names, columns.names)
-        constant = columns.constant(rows) if self.fit_intercept else []
-        free = columns.unpenalized(self.unpenalized, constant)
-        model = BayesRidge.from_formula(
-            columns.formula(list(responses), intercept=self.fit_intercept),
-            pd.concat([rows, pd.DataFrame(responses)], axis=1),
-            drop_cols=constant,
-            missing="raise",
-            weights=weight,
-            unpenalized=free,
-            bands=columns.bands(self.bands, free, constant),
-            standardize=self.standardize,
-            prior=self.prior,
-            sigma2=self.sigma2,
-            family=self.family,
-            dispersion=self.dispersion,
-            df=self.df,
-        )
-        results = model.fit(self.method, **self._options())
-        self._groups = columns
-        self._take_results(results, y.ndim == 1)
-        varies = [name not in constant for name in columns.plain_names]
-        coef = np.atleast_2d(self.coef_)
-        spread = np.zeros((len(coef), len(varies)))
-        spread[:, varies] = coef[:, : sum(varies)]
-        self.coef_ = spread[0] if y.ndim == 1 else spread
-        self._take_hyperparameters(results, y.ndim == 1)
-
-    def _linear_predictor(self, X: TableLike) -> tuple[FloatArray, Any]:
-        """With groups that the fit has not seen at 0."""
-        if self.groups is None:
-            return super()._linear_predictor(X)
-        check_is_fitted(self)
-        rows = self._groups.frame(validate_data(self, X, skip_check_array=True, reset=False))
-        results: Any = self.result_
-        linear = results.model.distribution.is_linear
-        how = {} if linear else {"which": "linear", "new_levels": "zero"}
-        return np.asarray(results.predict(rows, **how), dtype=np.float64), rows
 
     def _response(self, rows: Any) -> FloatArray:
         """With groups that the fit has not seen at 0."""
@@ -332,9 +347,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         return np.asarray(results.predict(rows, new_levels="zero"), dtype=np.float64)
 
     def __sklearn_tags__(self) -> Tags:
-        """Several targets are taken, if the family does; with groups text in place of sparse columns."""
+        """Several targets are taken, if the family does."""
         tags, family = super().__sklearn_tags__(), class_of(named_family(self.family)[0])
         tags.target_tags.multi_output = family is None or family.max_targets != 1
-        if self.groups is not None:
-            tags.input_tags.sparse, tags.input_tags.categorical, tags.input_tags.string = False, True, True
         return tags
