@@ -7,8 +7,9 @@ import pytest
 
 from pybayesridge import BayesRidge, load
 from pybayesridge.bands.grouped import GroupedFit
-from pybayesridge.bands.shares import Box, ShareRule
-from pybayesridge.bands.simplex import LARGEST, PolynomialRule
+from pybayesridge.bands.shares import Box, ShareRule, angles_of
+from pybayesridge.bands.simplex import LARGEST, PolynomialRule, corners, edges
+from pybayesridge.exceptions import ConvergenceWarning
 from pybayesridge.posterior.laws import Ask
 from pybayesridge.results.export import export
 from tests.test_export_bands import moments
@@ -126,13 +127,13 @@ def test_leave_one_out_of_a_response_is_that_of_its_nodes(many):
 def test_polynomials_of_the_degree_are_interpolated_exactly(count):
     points = ShareRule.of(Box.whole(count), 7)
     for degree in (1, 4, LARGEST[count]):
-        rule = PolynomialRule.of(count, degree)
+        rule = PolynomialRule.of(degree, np.zeros(count))
         assert (rule.shares >= 0).all()
         np.testing.assert_allclose(rule.shares.sum(axis=1), 1.0, rtol=1e-14)
         values, expected = ((each @ np.arange(1.0, count + 1)) ** degree for each in (rule.shares, points.shares))
         found = rule.interpolation(points) @ values
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
-        np.testing.assert_array_equal(rule.lower(1).shares, PolynomialRule.of(count, 1).shares)
+        np.testing.assert_array_equal(rule.lower(1).shares, PolynomialRule.of(1, np.zeros(count)).shares)
 
 
 def test_a_peak_beside_an_edge_is_not_passed_over():
@@ -156,13 +157,13 @@ def test_noise_whose_variance_has_no_mean(recwarn):
 
 
 def test_weights_that_are_not_negative_keep_means_of_shares():
-    rule, rng = PolynomialRule.of(3, 6), np.random.default_rng(0)
+    rule, rng = PolynomialRule.of(6, np.zeros(3)), np.random.default_rng(0)
     points = ShareRule.of(Box.whole(3), 30)
     middle = rng.dirichlet(np.ones(3), size=5).T
     density = np.exp(-0.5 * ((points.shares[:, :, None] - middle) ** 2).sum(axis=1) / 0.15**2)
     density *= np.exp(points.log_weight)[:, None]
     density /= density.sum(axis=0)
-    found = rule.nonnegative(rule.interpolation(points).T @ density)
+    found = rule.nonnegative(rule.interpolation(points).T @ density, rule.shares)
     assert (found >= 0).all()
     np.testing.assert_allclose(found.sum(axis=0), 1.0, rtol=1e-12)
     assert np.abs(rule.shares.T @ found - points.shares.T @ density).max() < 0.05
@@ -189,3 +190,74 @@ def test_stated_errors_are_not_exceeded(kind):
         assert abs(np.asarray(res.log_marginal)[i] - alone.log_marginal) < stated
         off = (np.asarray(res.params)[:, i] - alone.params) / alone.bse
         assert np.sqrt(np.mean(off**2)) < stated
+
+
+@pytest.fixture(scope="module")
+def narrow():
+    """Six responses, in most of which one band dominates, and their columns."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(120, 60))
+    effects = np.array([[2, 0.3, 0.3], [0.3, 2, 0.6], [0.6, 0.3, 2], [2, 0.6, 0.3], [0.3, 2, 0.3], [0, 0, 0]])
+    y = x @ (rng.normal(size=(60, 6)) * np.repeat(effects, 20, axis=1).T) + 5 * rng.normal(size=(120, 6))
+    return y, x, np.repeat(["a", "b", "c"], 20)
+
+
+def test_narrow_densities_have_parts_of_their_own(narrow):
+    y, x, labels = narrow
+    res = BayesRidge(y, x, bands=labels).fit(tol=LOOSE)
+    assert res.converged
+    in_parts = [
+        i
+        for fit, own in zip(res.band_fit.fits, res.band_fit.members, strict=True)
+        if isinstance(fit.rule, PolynomialRule) and fit.rule.low.any()
+        for i in own
+    ]
+    assert len(in_parts) >= 2
+    for i in in_parts[:1]:
+        alone = BayesRidge(y[:, i], x, bands=labels).fit(tol=1e-2)
+        stated = np.asarray(res.quadrature_error)[i] + 1e-2
+        assert abs(np.asarray(res.log_marginal)[i] - alone.log_marginal) < stated
+        off = (np.asarray(res.params)[:, i] - alone.params) / alone.bse
+        assert np.sqrt(np.mean(off**2)) < stated
+        assert np.abs(np.asarray(res.bse)[:, i] / alone.bse - 1).max() < stated
+        share, other = (fit.components_of(j, 0.05)[:, 4] for fit, j in ((res, i), (alone, 0)))
+        assert np.abs(share - other).max() < SHARES
+
+
+def test_without_memory_for_nodes_the_responses_that_need_them_are_named(narrow, monkeypatch):
+    y, x, labels = narrow
+    for name in ("MOST_NUMBERS", "LADDER_NUMBERS"):
+        monkeypatch.setattr(f"pybayesridge.bands.fit.{name}", 0)
+    with pytest.warns(ConvergenceWarning, match=r"raise tol, or join bands \(targets .*'y2'"):
+        res = BayesRidge(y, x, bands=labels).fit(tol=LOOSE)
+    error = np.asarray(res.quadrature_error)
+    assert not res.converged
+    assert (error[:5] > LOOSE).any()
+    assert error[5] <= LOOSE
+    np.testing.assert_array_equal(res.band_fit.converged, error <= LOOSE)
+    # Singular vectors are those of the nodes of the lowest degree, 21 of them, in all shares or in a part of them.
+    assert res.band_fit.n_nodes <= 21
+
+
+@pytest.mark.parametrize("count", LARGEST)
+def test_parts_cover_all_shares_and_are_integrated_over(count):
+    rng = np.random.default_rng(0)
+    every = rng.dirichlet(np.ones(count), size=500)
+    for size in (1 / 4, 1 / 2):
+        lows = corners(count, size)
+        np.testing.assert_allclose(lows.sum(axis=1), 1 - size)
+        inside = [(every >= low).all(axis=1) for low in lows]
+        assert np.any(inside, axis=0).all()
+        for low in lows:
+            rule = PolynomialRule.of(6, low)
+            assert (rule.local(rule.shares) >= 0).all()
+            within = every[(every >= low).all(axis=1)]
+            angles = angles_of(within)
+            assert ((angles >= rule.box.low) & (angles <= rule.box.high)).all()
+            points = rule.points(12)
+            values, expected = ((each @ np.arange(1.0, count + 1)) ** 6 for each in (rule.shares, points.shares))
+            np.testing.assert_allclose(rule.interpolation(points) @ values, expected, rtol=1e-9)
+            for edge in (1e-6, 1e-4):
+                ends = edges(low, edge)
+                np.testing.assert_allclose(ends.sum(axis=1), 1.0, rtol=1e-14)
+                assert (rule.local(ends) >= 0).all()

@@ -217,7 +217,11 @@ class VarianceGrid:
         if isinstance(rule, ShareRule) and not rule.order:
             finer, between = rule, np.eye(len(rule.shares))
         else:
-            finer = ShareRule.of(rule.box, 1 if nodes.count == 1 else ORDER, pieces_of(*PIECES[nodes.count]))
+            order, pieces = 1 if nodes.count == 1 else ORDER, pieces_of(*PIECES[nodes.count])
+            if isinstance(rule, PolynomialRule):
+                finer = rule.points(order, pieces)
+            else:
+                finer = ShareRule.of(rule.box, order, pieces)
             between = rule.interpolation(finer, in_logs=nodes.in_logs)
         # The density of the shares, whose interpolation was checked, times that of the total given them.
         log_shares = between @ nodes.log_evidence

@@ -24,9 +24,9 @@ from pybayesridge.bands.sampled import (
     scramble_of,
     together,
 )
-from pybayesridge.bands.share_sums import Known, by_degrees
+from pybayesridge.bands.share_sums import Known, Summed, by_degrees, parts_of
 from pybayesridge.bands.shares import Box, ShareRule, posterior_weight, share_moments
-from pybayesridge.bands.simplex import EDGES, LARGEST, PolynomialRule, edges
+from pybayesridge.bands.simplex import EDGES, LARGEST, PolynomialRule, edges, terms_of
 from pybayesridge.design.design import Design
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.density import log_likelihood, log_marginal
@@ -53,6 +53,10 @@ LOOSE = 0.02
 FIRST_DEGREE = 5
 """Of the polynomials; with two lower ones it is compared."""
 
+TURN, LARGEST_OF_PARTS = {2: 16, 3: 10}, {2: 20, 3: 12}
+"""Degree of polynomials in all shares from which on narrow densities have parts of their own, and the largest there,
+by the number of bands."""
+
 DIRECTIONS = 64
 """Of fitted values, at random, in which changes of theirs are seen."""
 
@@ -64,6 +68,9 @@ SAMPLED = 20.0
 
 MOST_NUMBERS = 1 << 27
 """Most numbers in singular vectors of all nodes together: 1 GB."""
+
+LADDER_NUMBERS = 1 << 28
+"""Likewise of the largest product rule, of several targets."""
 
 ORDERS = {1: (1,), 2: (8, 12, 16, 24, 32, 48, 64, 96, 128, 192), 3: (8, 12, 16, 24, 32)}
 """Nodes in each angle of the rules that are tried one after the other, by the number of bands."""
@@ -435,8 +442,9 @@ def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol:
         the standard deviation of each band, relative to it; and of fitted values in root mean squares of theirs. It
         follows from the change that the last rule made. Of several targets, and with at least 0.02, it is that of
         polynomials in the shares, and also counts what it changes that the weights of nodes must not be negative.
-        With more than three bands the shares are weighted points,
-        whose scrambles tell the error, and 20 times as much is accepted.
+        Targets for which these are not accurate enough have product rules, or are not converged if there is no
+        memory for these. With more than three bands the shares are weighted points, whose scrambles tell the error,
+        and 20 times as much is accepted.
 
     Raises
     ------
@@ -512,47 +520,145 @@ def _by_products(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, t
 def _by_polynomials(
     problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float
 ) -> tuple[list[_Part], IntArray]:
-    """By polynomials of rising degree in the shares, each for the targets for which those before were not accurate.
+    """By polynomials of rising degree in all shares, then in parts of them, where densities are narrow.
 
-    Also returns the targets for which none was.
+    Also returns the targets for which none was accurate enough, if there is memory for product rules; otherwise they
+    have the polynomials of the largest degree, with their error.
     """
-    own, bands = problem.prior(prior), problem.count
+    side, bands = len(problem.products[0]), problem.count
+    most = max(
+        d
+        for d in range(FIRST_DEGREE, LARGEST[bands] + 1)
+        if d == FIRST_DEGREE or has_room(terms_of(bands, d), side, MOST_NUMBERS)
+    )
+    own = problem.prior(prior)
     sketch = problem.design.transposed_times(
         np.random.default_rng(SEED).normal(size=(len(problem.design.y), DIRECTIONS)) / np.sqrt(DIRECTIONS)
     )
 
-    def at(shares: FloatArray) -> tuple[Known, _Batch]:
-        nodes = _at_rule(problem, own, noise, ShareRule.at(shares), LOOSE_INNER)
-        known = Known.of(problem, shares, nodes.fits, nodes.log_integrals, sketch)
-        return known, _Batch(members, [replace(fit, quadrature=None) for fit in nodes.fits])
+    def rising(some: IntArray, low: FloatArray) -> _Rising:
+        return _Rising(problem.of_targets(some), own, noise, tol, sketch, some, low, most)
 
-    ends = np.vstack([edges(bands, edge) for edge in EDGES])
-    members, out, count = np.arange(problem.design.q), [], -len(ends)
-    at_edges = _at_rule(problem, own, noise, ShareRule.at(ends), LOOSE_INNER).log_integrals
-    known, batch = at(PolynomialRule.of(bands, FIRST_DEGREE).shares)
-    batches = [batch]
-    for degree in range(FIRST_DEGREE, LARGEST[bands] + 1):
-        rule = PolynomialRule.of(bands, degree)
-        if degree > FIRST_DEGREE:
-            more, batch = at(rule.shares[len(known.noise) :])
-            known, batches = known.with_more(more), [*batches, batch]
-        found = by_degrees(known, rule, at_edges)
-        done = np.flatnonzero(found.error <= tol)
-        if done.size:
-            fits = [fit for each in batches for fit in each.of(members[done]).fits]
-            summed = (found.weight[:, done], found.log_integral[done], found.error[done])
-            fit = _collected(problem.of_targets(done), own, rule, fits, *summed, np.ones(done.size, dtype=bool))
-            fit = replace(fit, log_evidence=known.log_integral[:, done])
-            out.append(_Part(members[done], fit, len(rule.shares) - count))
-            count = len(rule.shares)
-        rest = np.flatnonzero(~(found.error <= tol))
-        problem, known, members = problem.of_targets(rest), known.of_targets(rest), members[rest]
-        at_edges = at_edges[:, rest]
-        if not rest.size:
-            break
+    whole = rising(np.arange(problem.design.q), np.zeros(bands))
+    out, kept = whole.rise(TURN[bands]), 0
+    for low, which in parts_of(whole.known, whole.rule) if whole.members.size else []:
+        if has_room(kept, side, LADDER_NUMBERS):
+            found = rising(whole.members[which], low).rise(LARGEST_OF_PARTS[bands])
+            out, kept = out + found, kept + max((part.fit.n_nodes for part in found), default=0)
+    done = np.concatenate([np.zeros(0, dtype=np.intp), *(part.members for part in out)])
+    whole.keep(np.flatnonzero(~np.isin(whole.members, done)))
+    out += whole.rise(LARGEST[bands])
+    ladder = has_room(ORDERS[bands][-1] ** (bands - 1), side, LADDER_NUMBERS)
+    if whole.members.size and not ladder:
+        out.append(whole.collected(np.arange(whole.members.size)))
+        whole.keep(np.zeros(0, dtype=np.intp))
+    return out, whole.members
+
+
+def has_room(nodes: int, side: int, numbers: int) -> bool:
+    """Whether the singular vectors of so many nodes are no more than so many numbers."""
+    return nodes * side**2 <= numbers
+
+
+class _Rising:
+    """Polynomials of rising degree in a part of the shares, for the targets for which none was accurate so far.
+
+    Parameters
+    ----------
+    problem : BandProblem
+        Of these targets.
+    prior : BetaPrime
+        Of the ridges.
+    noise : GaussianNoise
+    tol : float
+    sketch : (p, c) array
+        See :meth:`Known.of`.
+    members : int array
+        Positions of the targets among all.
+    low : (K,) array
+        Least shares of the part.
+    most : int
+        Degree up to which singular vectors of nodes are kept.
+    """
+
+    def __init__(
+        self,
+        problem: BandProblem,
+        prior: BetaPrime,
+        noise: GaussianNoise,
+        tol: float,
+        sketch: FloatArray,
+        members: IntArray,
+        low: FloatArray,
+        most: int,
+    ) -> None:
+        self.problem, self.prior, self.noise, self.tol = problem, prior, noise, tol
+        self.sketch, self.members, self.most = sketch, members, most
+        ends = np.vstack([edges(low, edge) for edge in EDGES])
+        self.at_edges = _at_rule(problem, prior, noise, ShareRule.at(ends), LOOSE_INNER).log_integrals
+        self.rule = PolynomialRule.of(FIRST_DEGREE, low)
+        self.known, batch = self._at(self.rule)
+        self.batches, self.uncounted = [batch], len(ends) + len(self.rule.shares)
+        self.found = self._summed()
+
+    def rise(self, last: int) -> list[_Part]:
+        """Degrees up to one of them, until all targets are done; those that are, and are left out from then on."""
+        out = []
+        while True:
+            done = self.found.error <= self.tol
+            if done.any():
+                out.append(self.collected(np.flatnonzero(done)))
+                self.keep(np.flatnonzero(~done))
+            if not self.members.size or self.rule.degree >= last:
+                return out
+            first = len(self.rule.shares)
+            self.rule = PolynomialRule.of(self.rule.degree + 1, self.rule.low)
+            more, batch = self._at(replace(self.rule, shares=self.rule.shares[first:]))
+            self.known, self.batches = self.known.with_more(more), [*self.batches, batch]
+            self.uncounted += len(self.rule.shares) - first
+            self.found = self._summed()
+
+    def collected(self, which: IntArray) -> _Part:
+        """The fit of some of the targets, by their positions among those that are left."""
+        of_nodes = [fit for each in self.batches for fit in each.of(self.members[which]).fits]
+        found = self.found.of_targets(which)
+        fit = _collected(
+            self.problem.of_targets(which),
+            self.prior,
+            self.rule,
+            of_nodes,
+            found.weight,
+            found.log_integral,
+            found.error,
+            found.error <= self.tol,
+        )
+        count, self.uncounted = self.uncounted, 0
+        return _Part(self.members[which], replace(fit, log_evidence=self.known.log_integral[:, which]), count)
+
+    def keep(self, which: IntArray) -> None:
+        """Leave out all other targets."""
+        self.problem, self.known = self.problem.of_targets(which), self.known.of_targets(which)
+        self.members, self.at_edges = self.members[which], self.at_edges[:, which]
+        self.found = self.found.of_targets(which)
         # What is held is at most twice what is needed, and copied no more often.
-        batches = [each.of(members) if 2 * members.size < each.members.size else each for each in batches]
-    return out, members
+        self.batches = [
+            each.of(self.members) if 2 * which.size < each.members.size else each for each in self.batches
+        ]
+
+    def _summed(self) -> Summed:
+        return by_degrees(self.known, self.rule, self.at_edges, self.tol, self.most)
+
+    def _at(self, rule: PolynomialRule) -> tuple[Known, _Batch]:
+        shares, kept = rule.shares, rule.degree <= self.most
+        nodes = _at_rule(self.problem, self.prior, self.noise, ShareRule.at(shares), LOOSE_INNER)
+        known = Known.of(self.problem, shares, nodes.fits, nodes.log_integrals, self.sketch)
+        of_nodes = [replace(fit, quadrature=None, spectrum=fit.spectrum if kept else lean(fit)) for fit in nodes.fits]
+        return known, _Batch(self.members, of_nodes)
+
+
+def lean(fit: RidgeFit) -> Spectrum:
+    """The rotation without the singular vectors."""
+    return replace(fit.spectrum, right=None, left=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -747,7 +853,7 @@ def _collected(
         rule=rule,
         shares=rule.shares,
         weight=weight,
-        spectra=tuple(replace(fit.spectrum, right=None, left=None) for fit in fits),
+        spectra=tuple(lean(fit) for fit in fits),
         prior=prior,
         log_integral=log_integral,
         sigma2=np.einsum("mt,mt->t", kept, np.stack([fits[m].sigma2 for m in keep])),
@@ -867,7 +973,7 @@ def _at_points(problem: BandProblem, noise: GaussianNoise, log_w: FloatArray, we
         rule=None,
         shares=np.stack(shares),
         weight=weight,
-        spectra=tuple(replace(fit.spectrum, right=None, left=None) for fit in fits),
+        spectra=tuple(lean(fit) for fit in fits),
         prior=BetaPrime(),
         log_integral=np.zeros(q),
         sigma2=np.einsum("mt,mt->t", weight, np.stack([fit.sigma2 for fit in fits])),

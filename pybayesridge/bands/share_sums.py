@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.bands.posterior import scaled
 from pybayesridge.bands.problem import BandProblem
-from pybayesridge.bands.shares import Box, ShareRule, posterior_weight, share_moments
-from pybayesridge.bands.simplex import EDGES, PolynomialRule, edges
+from pybayesridge.bands.shares import ShareRule, posterior_weight, share_moments
+from pybayesridge.bands.simplex import EDGES, PolynomialRule, corners, edges
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.ridge.fit import RidgeFit
@@ -23,6 +23,17 @@ FINE = {2: 144, 3: 48}
 CAUTION = 10.0
 """Changes from the next lower degree count so many times as errors, those from the one below it as they are: with
 bands of one column they fall slowly."""
+
+FEWEST, FEW = 5, 0.1
+"""Least degree whose nodes may be those of the posterior of the coefficients, and the share of the error that is
+accepted which fewer nodes may take."""
+
+PARTS = (1 / 4, 1 / 2)
+"""Sizes of parts, see :func:`parts_of`."""
+
+BORDER, OUTSIDE = 0.05, 1e-3
+"""Parts are of targets with at most such a probability outside, or in them beside other shares, relative to the
+size."""
 
 SATURATED = 100.0
 """Larger log ratios are not told apart."""
@@ -102,16 +113,22 @@ class Summed:
     log_integral: FloatArray
     error: FloatArray
 
+    def of_targets(self, which: IntArray) -> Summed:
+        """The same of some of the targets."""
+        return Summed(self.weight[:, which], self.log_integral[which], self.error[which])
 
-def by_degrees(known: Known, rule: PolynomialRule, at_edges: FloatArray) -> Summed:
+
+def by_degrees(known: Known, rule: PolynomialRule, at_edges: FloatArray, tol: float, most: int) -> Summed:
     """The sums by polynomials of a degree.
 
     Their error is the change from polynomials of the two lower degrees, that of the next lower times `CAUTION`, what
     it changes that weights must not be negative, and what they miss at the edges, where log integrals are `at_edges`,
-    (E, q).
+    (E, q), or at the border of a part. Where all but the weights is within `tol`, the posterior of the coefficients
+    has as few nodes as change next to nothing, those of a lower degree, and never more than those of the degree
+    `most`.
     """
     bands, q = rule.shares.shape[1], known.log_integral.shape[1]
-    fine, coarser = (ShareRule.of(Box.whole(bands), order) for order in (FINE[bands], 2 * FINE[bands] // 3))
+    fine, coarser = (rule.points(order) for order in (FINE[bands], 2 * FINE[bands] // 3))
     rules = [(rule, fine), (rule, coarser), *((rule.lower(rule.degree - less), fine) for less in (1, 2))]
     between = [one.interpolation(points) for one, points in rules]
     parts = []
@@ -119,12 +136,10 @@ def by_degrees(known: Known, rule: PolynomialRule, at_edges: FloatArray) -> Summ
         own = known.of_targets(some)
         best, *others = [_Sums.of(own, matrix, points) for matrix, (_, points) in zip(between, rules, strict=True)]
         quadrature, one, two = (_change(own, best, other) for other in others)
-        weight = rule.nonnegative(best.weight)
         missed = _missed(own, rule, best.share, fine, at_edges[:, some])
-        spread = np.abs(_log_spread(own, rule.shares, weight) - best.log_spread).max(axis=0)
-        misfit = np.maximum(_misfit(own, best.weight, weight), spread)
-        error = np.maximum.reduce([CAUTION * quadrature, CAUTION * one, two, misfit, missed])
-        parts.append(Summed(weight, best.log_integral, error))
+        error = np.maximum.reduce([CAUTION * quadrature, CAUTION * one, two, missed])
+        weight, misfit = _fewest(own, rule, best, error <= tol, FEW * tol, min(most, rule.degree))
+        parts.append(Summed(weight, best.log_integral, np.maximum(error, misfit)))
     return Summed(
         np.concatenate([part.weight for part in parts], axis=1),
         np.concatenate([part.log_integral for part in parts]),
@@ -132,10 +147,55 @@ def by_degrees(known: Known, rule: PolynomialRule, at_edges: FloatArray) -> Summ
     )
 
 
+def _fewest(
+    known: Known, rule: PolynomialRule, best: _Sums, wanted: BoolArray, tol: float, most: int
+) -> tuple[FloatArray, FloatArray]:
+    """Weights (M, q) that are not negative, of as few nodes as change no more than `tol`, and what they change, (q,).
+
+    Of targets that are not `wanted` (q,) the weights are those of the degree `most`.
+    """
+    weight, misfit = np.zeros_like(best.weight), np.full(wanted.size, np.inf)
+    for degree in range(min(FEWEST, most), most + 1):
+        left = np.flatnonzero((misfit > tol) & (wanted | (degree == most)))
+        if not left.size:
+            continue
+        own, lower = known.of_targets(left), rule.lower(degree)
+        new = np.zeros((len(weight), left.size))
+        new[: len(lower.shares)] = lower.nonnegative(best.weight[:, left], rule.shares)
+        spread = np.abs(_log_spread(own, rule.shares, new) - best.log_spread[:, left]).max(axis=0)
+        # Two nodes far from each other may have the mean share of what is between them, but not the mean root.
+        root = np.abs(np.log(blas.product(np.sqrt(rule.shares).T, new) / best.mean[:, left])).max(axis=0)
+        weight[:, left] = new
+        misfit[left] = np.maximum.reduce([_misfit(own, best.weight[:, left], new), spread, root])
+    return weight, misfit
+
+
+def parts_of(known: Known, rule: PolynomialRule) -> list[tuple[FloatArray, IntArray]]:
+    """Parts of all shares that have all but `OUTSIDE` of the density of targets, by polynomials, with these targets.
+
+    The least shares (K,) of each, and positions; that of most targets first, and small parts before large ones.
+    """
+    bands = rule.shares.shape[1]
+    fine = rule.points(FINE[bands])
+    left = np.arange(known.log_integral.shape[1])
+    log_density = blas.product(rule.between(fine.shares), known.log_integral[: len(rule.shares)])
+    share = posterior_weight(log_density + fine.log_weight[:, None])
+    out = []
+    for size in PARTS:
+        lows = corners(bands, size)
+        inside = [(((fine.shares - low) / size >= BORDER) | (low == 0)).all(axis=1) for low in lows]
+        holds = blas.product(np.array(inside, dtype=float), share) >= 1 - OUTSIDE
+        while left.size and holds[:, left].any():
+            best = int(holds[:, left].sum(axis=1).argmax())
+            out.append((lows[best], left[holds[best, left]]))
+            left = left[~holds[best, left]]
+    return out
+
+
 def _missed(
     known: Known, rule: PolynomialRule, share: FloatArray, fine: ShareRule, at_edges: FloatArray
 ) -> FloatArray:
-    """The probability that polynomials wrongly have, or do not have, beside an edge, (q,).
+    """The probability that polynomials wrongly have, or do not have, beside an edge or the border of a part, (q,).
 
     Parameters
     ----------
@@ -147,12 +207,15 @@ def _missed(
     at_edges : (E, q) array
         Log integrals at the points of :func:`edges` for each of `EDGES` in turn.
     """
-    out = np.zeros(at_edges.shape[1])
+    border = ((rule.local(fine.shares) < BORDER) & (rule.low > 0)).any(axis=1)
+    out: FloatArray = CAUTION * share[border].sum(axis=0)
     for edge, found in zip(EDGES, np.split(at_edges, len(EDGES)), strict=True):
-        ends = edges(rule.shares.shape[1], edge)
+        ends = edges(rule.low, edge)
         off = found - blas.product(rule.between(ends), known.log_integral[: len(rule.shares)])
         for k in range(ends.shape[1]):
             own = ends[:, k] < 2 * edge
+            if not own.any():
+                continue
             weight = posterior_weight(found[own] - np.minimum(off[own], 0.0))
             beside = share[fine.shares[:, k] < rule.margin].sum(axis=0)
             out = np.maximum(out, beside * (weight * np.abs(np.expm1(np.minimum(off[own], SATURATED)))).sum(axis=0))

@@ -8,7 +8,7 @@ accurate for all but narrow densities. Its nodes are a discrete Leja sequence (B
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import comb
 
@@ -17,7 +17,7 @@ from numpy.polynomial.chebyshev import chebvander
 from scipy.linalg import lu_factor, solve_triangular
 
 from pybayesridge._types import FloatArray
-from pybayesridge.bands.shares import Box, ShareRule
+from pybayesridge.bands.shares import WHOLE, Box, ShareRule, angles_of
 
 CANDIDATES = {2: 200, 3: 36}
 """Points on an edge of the lattice from which nodes are chosen, by the number of bands."""
@@ -36,27 +36,37 @@ EDGES = (1e-6, 1e-4)
 STEPS = 500
 """Of the projection onto weights that are not negative."""
 
+ROUNDING = 1e-12
+"""Points that are so little outside a part are on its border."""
+
+LEAST_WEIGHT = 1e-12
+"""Of a node, where the projection begins."""
+
 DAMPED = 0.5
 """A moment of a higher degree counts by this factor less."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolynomialRule:
-    """Nodes at which a polynomial of the shares is determined.
+    """Nodes at which a polynomial of the shares is determined, of all shares or of those above some numbers.
 
     Attributes
     ----------
     degree : int
     shares : (M, K) array
+    part : (K,) array or None
+        Least shares of the part, a smaller simplex; None for all shares.
     """
 
     degree: int
     shares: FloatArray
+    part: FloatArray | None = None
 
     @classmethod
-    def of(cls, count: int, degree: int) -> PolynomialRule:
-        """The nodes for `count` bands."""
-        return cls(degree, _nodes(count)[: _terms(count, degree)])
+    def of(cls, degree: int, low: FloatArray) -> PolynomialRule:
+        """The nodes of the part above `low` (K,), which is zero for all shares."""
+        unit = _nodes(low.size)[: terms_of(low.size, degree)]
+        return cls(degree, low + (1 - low.sum()) * unit, low)
 
     @property
     def order(self) -> int:
@@ -64,13 +74,42 @@ class PolynomialRule:
         return self.degree + 1
 
     @property
+    def low(self) -> FloatArray:
+        """Least shares, (K,)."""
+        return np.zeros(self.shares.shape[1]) if self.part is None else self.part
+
+    @property
+    def size(self) -> float:
+        """Of the part, relative to all shares."""
+        return float(1 - self.low.sum())
+
+    @property
     def box(self) -> Box:
-        """All shares."""
-        return Box.whole(self.shares.shape[1])
+        """Angles between which the part is: ratios of shares are extreme at its corners."""
+        corners = self.low + self.size * np.eye(self.low.size)
+        angles = angles_of(corners)
+        # A corner where both sides of a ratio vanish says nothing of it.
+        angles[np.cumsum(corners[:, ::-1], axis=1)[:, ::-1][:, :-1] == 0] = np.nan
+        return Box(np.nanmin(angles, axis=0), np.nanmax(angles, axis=0))
+
+    def local(self, shares: FloatArray) -> FloatArray:
+        """Coordinates (M, K) of shares in the part: they sum to 1, and are negative outside."""
+        out: FloatArray = (shares - self.low) / self.size
+        return out
+
+    def points(self, order: int, pieces: FloatArray = WHOLE) -> ShareRule:
+        """The product rule of so many points in each piece of an angle, but for those outside the part."""
+        rule = ShareRule.of(self.box, order, pieces)
+        inside = (self.local(rule.shares) >= -ROUNDING).all(axis=1)
+        if inside.all():
+            return rule
+        return replace(
+            rule, angles=rule.angles[inside], shares=rule.shares[inside], log_weight=rule.log_weight[inside]
+        )
 
     def lower(self, degree: int) -> PolynomialRule:
         """The rule of a lower degree, whose nodes are the first of these."""
-        return PolynomialRule(degree, self.shares[: _terms(self.shares.shape[1], degree)])
+        return replace(self, degree=degree, shares=self.shares[: terms_of(self.low.size, degree)])
 
     def interpolation(self, other: ShareRule, *, in_logs: bool = False) -> FloatArray:
         """The matrix (M', M) from values at these nodes to values at those of another rule: by polynomials only."""
@@ -80,24 +119,28 @@ class PolynomialRule:
 
     def between(self, shares: FloatArray) -> FloatArray:
         """The matrix (M', M) from values at these nodes to values at shares (M', K)."""
-        found = np.linalg.solve(_basis(self.shares, self.degree).T, _basis(shares, self.degree).T)
-        return np.asarray(found.T, dtype=np.float64)
+        return np.asarray(np.linalg.solve(self._basis(self.shares).T, self._basis(shares).T).T, dtype=np.float64)
+
+    def _basis(self, shares: FloatArray) -> FloatArray:
+        return _basis(self.local(shares), self.degree)
 
     @property
     def margin(self) -> float:
         """A share below which polynomials of the degree do not vary."""
-        return float(np.sin(np.pi / (4 * self.order)) ** 2)
+        return self.size * float(np.sin(np.pi / (4 * self.order)) ** 2)
 
-    def nonnegative(self, weight: FloatArray) -> FloatArray:
-        """Weights (M, q) that are not negative and whose moments are nearest to those of others, (M, q).
+    def nonnegative(self, weight: FloatArray, shares: FloatArray) -> FloatArray:
+        """Weights (M, q) that are not negative, and whose moments are nearest to those of others (M', q), M' >= M.
 
-        Of moments of the shares up to the degree of the rule, lower ones counting more.
+        Of moments of the shares up to the degree of the rule, lower ones counting more. The others are at `shares`
+        (M', K), of which the first are those of the rule.
         """
         degrees = np.array([sum(power) for power in _powers(self.shares.shape[1], self.degree)])
-        features = _basis(self.shares, self.degree).T * (DAMPED ** np.maximum(degrees - 1, 0))[:, None]
+        every = self._basis(shares).T * (DAMPED ** np.maximum(degrees - 1, 0))[:, None]
+        features = every[:, : len(self.shares)]
         normal = features.T @ features
-        step, aim = 1.0 / float(np.linalg.eigvalsh(normal)[-1]), normal @ weight
-        found = np.maximum(weight, 0.0)
+        step, aim = 1.0 / float(np.linalg.eigvalsh(normal)[-1]), features.T @ (every @ weight)
+        found = np.maximum(weight[: len(self.shares)], LEAST_WEIGHT)
         found /= found.sum(axis=0)
         ahead, momentum = found, 1.0
         for _ in range(STEPS):  # an accelerated projected gradient
@@ -108,19 +151,34 @@ class PolynomialRule:
         return found / found.sum(axis=0)
 
 
-def edges(count: int, share: float) -> FloatArray:
-    """Points (E, K) where shares are as small as one: corners, and the middles between each two of them.
+def edges(low: FloatArray, share: float) -> FloatArray:
+    """Points (E, K) of a part where shares are as small as one: corners, and the middles between each two of them.
 
-    What polynomials do not see of a log density changes within a margin along the edges.
+    What polynomials do not see of a log density changes within a margin along the edges of all shares.
     """
-    sets = [which for size in range(1, min(count, 3)) for which in itertools.combinations(range(count), size)]
+    count = low.size
+    sets = [
+        which
+        for size in range(1, min(count, 3))
+        for which in itertools.combinations(range(count), size)
+        if set(which) >= set(np.flatnonzero(low > 0).tolist())
+    ]
     out = np.full((len(sets), count), share)
     for row, which in zip(out, sets, strict=True):
-        row[list(which)] = 1.0
-    return out / out.sum(axis=1, keepdims=True)
+        chosen = list(which)
+        row[chosen] = low[chosen] + (1 - low.sum() - share * (count - len(chosen))) / len(chosen)
+    return out
 
 
-def _terms(count: int, degree: int) -> int:
+def corners(count: int, size: float) -> FloatArray:
+    """Least shares (C, K) of parts of a size that overlap by half of it and cover all shares, for 1 / size whole."""
+    steps = round(2 * (1 / size - 1))
+    each = [i for i in itertools.product(range(steps + 1), repeat=count) if sum(i) == steps]
+    return np.array(each, dtype=float) * size / 2
+
+
+def terms_of(count: int, degree: int) -> int:
+    """Number of nodes of a rule for `count` bands."""
     return comb(degree + count - 1, count - 1)
 
 
