@@ -126,6 +126,36 @@ test_that("quantiles of components on scales from 1e-13 to 1e65 have the probabi
   }
 })
 
+test_that("quantiles of many mixtures of many components have the probability, however unlike each other", {
+  set.seed(3)
+  # Nodes of a quadrature: scales rise from next to nothing, and are the same at the end.
+  t <- seq(-1, 1, length.out = 70)
+  weight <- exp(-3 * t^2)
+  weight <- weight / sum(weight)
+  rows <- 400
+  usual <- list(where = outer(rnorm(rows), plogis(9 * t)), scale = outer(exp(rnorm(rows)), pmin(10^(9 * (t + 0.2)), 1)))
+  # Some are far from zero, on both sides of it or next to nothing.
+  odd <- rep(c(0, 1), c(rows - 30, 30))
+  cases <- list(
+    usual, list(where = usual$where + 6 * odd, scale = usual$scale), list(where = usual$where * (1 + 1e3 * odd), scale = usual$scale),
+    list(where = usual$where * 10^(-12 * odd), scale = usual$scale * 10^(-12 * odd)), list(where = usual$where, scale = outer(exp(rnorm(rows)), exp(t)))
+  )
+  probabilities <- c(0.025, 0.975, 0.5, 0.9)
+  for (case in cases) {
+    for (df in c(2, 20, 99, Inf)) {
+      found <- mixture_quantiles(case$where, case$scale, weight, df, probabilities)
+      for (i in seq_along(probabilities)) {
+        # Narrow components have their probability within some digits of a quantile.
+        around <- 1e-9 * rowSums(case$scale * rep(weight, each = rows))
+        share <- function(x) drop(matrix(stats::pt((x - case$where) / case$scale, df), rows) %*% weight)
+        lack <- pmax(share(found[, i] - around) - probabilities[i], probabilities[i] - share(found[, i] + around), 0)
+        # Ten times the largest error seen.
+        expect_lt(max(lack), 3e-8)
+      }
+    }
+  }
+})
+
 for (prior in list("r2", "half-cauchy", c(1, 2), c(0.5, 0.5, 0.05))) {
   test_that(paste("R has Python's numbers under the prior", paste(prior, collapse = ", ")), {
     skip_without_python()
