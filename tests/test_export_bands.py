@@ -12,6 +12,7 @@ from pybayesridge.bands.tables import tabulated
 from pybayesridge.exceptions import DegenerateFitWarning
 from pybayesridge.results import export_fields
 from pybayesridge.results.export import export
+from pybayesridge.results.export_generalized import in_r
 
 LINEAR = 1e-9
 """Error of means and standard deviations, relative to the largest."""
@@ -213,13 +214,22 @@ def test_what_r_does_not_take_is_said(monkeypatch):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=60), "g": np.arange(60) % 12, "m": 9})
     frame["k"] = rng.binomial(9, 0.4, 60)
-    for given, wanted in (
-        ({"family": "negative-binomial"}, "R has 'binomial' or 'poisson'"),
-        ({"family": "beta-binomial", "trials": "m"}, "are for Python alone"),
-    ):
-        fit = BayesRidge.from_formula("k ~ x + (1 | g)", frame, **given, dispersion=0.3).fit("laplace")
-        with pytest.raises(ValueError, match=wanted):
+    assert in_r(["poisson", "student-t", "ordinal"], bands=True) == ["poisson", "student-t"]
+    fit = BayesRidge.from_formula("k ~ x + (1 | g)", frame, family="poisson").fit("fixed", lam=[2.0, 2.0])
+    with monkeypatch.context() as patched:
+        patched.setattr("pybayesridge.results.export_generalized.in_r", lambda *_, **__: ["student-t"])
+        with pytest.raises(ValueError, match="family='poisson' are for Python alone: R has 'student-t'"):
             export(fit)
+    for given, method, wanted in (
+        ({"family": "poisson"}, "reml", "fewer terms, or method='reml'$"),
+        ({"family": "student-t"}, "laplace", "fewer terms, or give 'df'$"),
+        ({"family": "student-t", "df": 4.0}, "laplace", "too large for R: .* or fewer terms$"),
+    ):
+        fit = BayesRidge.from_formula("k ~ x + (1 | g)", frame[:24], **given).fit(method, tol=0.5)
+        with monkeypatch.context() as patched:
+            patched.setattr("pybayesridge.sites.band_posterior.MOST_OF_NODES", 100)
+            with pytest.raises(ValueError, match=wanted):
+                export(fit)
     monkeypatch.setattr("pybayesridge.formula.bands.MANY_LEVELS", 10)
     monkeypatch.setattr("pybayesridge.results.export.MOST_COLUMNS", 12)
     for given, wanted in (

@@ -322,15 +322,12 @@ def _generalized_band_values(results: GeneralizedBandRidgeResults, without: Coll
             f"fits of groups with 500 levels or more and family={results.model.family!r} are for Python alone: in R "
             "use fewer levels"
         )
-    own = generalized_values(results)
     refuse_bands(results)
-    design = _design_values(results, results.posterior.design)
     return {
         "family": f"bayes_ridge_bands_{results.model.family}",
         "bands": list(results.bands.names),
-        **own,
+        **_generalized_ridge_values(results, without),
         "components": _variances(results),
-        "posterior": design | results.posterior.as_arrays() | {"log_unit": float(results.sites_fit.log_unit)},
     }
 
 

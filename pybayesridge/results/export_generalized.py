@@ -104,9 +104,9 @@ OF_SELECTIONS: Mapping[str, Callable[[GeneralizedSpikeSlabResults], Any]] = {
 
 
 def in_r(families: Iterable[str], *, bands: bool = False) -> list[str]:
-    """Those of some families whose fits R has, besides Gaussian ones; with several bands none with a dispersion."""
+    """Those of some families whose fits R has, besides Gaussian ones; with several bands none with cut points."""
     known = [FAMILIES[name] for name in families]
-    return [family.name for family in known if family.in_r and not (bands and family.shape)]
+    return [family.name for family in known if family.in_r and not (bands and family.has_cuts)]
 
 
 def generalized_selection_values(results: GeneralizedSpikeSlabResults) -> dict[str, Any]:

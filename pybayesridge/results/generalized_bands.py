@@ -76,6 +76,10 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
     def _made_grid(self, i: int) -> Variances:
         return self.sites_fit.variances()
 
+    def penalty_arrays(self) -> dict[str, Any]:
+        """The unit of the variances and the posterior of a further parameter, for other languages. Internal."""
+        return {"log_unit": float(self.sites_fit.log_unit), **self.sites_fit.shape_arrays()}
+
     @property
     def precision_loss(self) -> float:
         """Approximate relative error of the fit due to rounding."""

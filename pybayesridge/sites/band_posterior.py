@@ -76,9 +76,11 @@ class BandSitesPosterior(SitesPosterior):
         space, keep, terms = self.space, np.flatnonzero(self.weight > NEGLIGIBLE), self.space.terms
         size, unit = space.k + space.rank, self._root_units()
         if keep.size * size**2 > MOST_OF_NODES:
+            several = np.unique([self.nodes[i].form for i in keep]).size > 1
+            other = ", or give 'df'" if several else ", or method='reml'" if np.isnan(self.likelihood.form) else ""
             raise ValueError(
                 f"the joint posterior of {size:,} coefficients at {keep.size:,} sets of variances is too large for "
-                "R: use groups with fewer levels, fewer terms, or method='reml'"
+                f"R: use groups with fewer levels or fewer terms{other}"
             )
         each = [(self.nodes[i].gaussian(space.at(own)), own) for i in keep.tolist() for own in [self._factors_at(i)]]
         means = [space.coefficients(one.mean[:, None], own)[:, 0] for one, own in each]

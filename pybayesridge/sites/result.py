@@ -126,6 +126,16 @@ class SitesFit:
         none = self.likelihood.without_rows()
         return replace(self, space=self.space.without_rows(), likelihood=none, nodes=nodes)
 
+    def shape_arrays(self) -> dict[str, Any]:
+        """The log of a further parameter of the likelihood at each node, and its distribution function."""
+        nodes, grid = [self.nodes[i] for i in np.flatnonzero(self.weight > NEGLIGIBLE)], self.shape
+        if grid is None:
+            return {}
+        forms: dict[str, Any] = {}
+        if isinstance(grid, FormGrid):
+            forms = {"form": np.array([node.form for node in nodes]), "forms": grid.forms, "form_share": grid.share}
+        return forms | shape_arrays(grid, np.array([node.log_shape for node in nodes]))
+
     def posterior(self) -> SitesPosterior:
         """The joint posterior of the coefficients."""
         found: SitesPosterior = make_posterior(
@@ -241,18 +251,9 @@ class SitesPenalty:
             "log_unit": self.log_unit,
             "path_log_t2": path,
             "path_df": self.effective_df_at(path),
-            **({} if fit.shape is None else _arrays_of_shape(fit, fit.shape)),
+            **fit.shape_arrays(),
             **_arrays_of_penalty(self.posterior() if integrates else None, fit.log_t2),
         }
-
-
-def _arrays_of_shape(fit: SitesFit, grid: ShapeGrid | FormGrid) -> dict[str, Any]:
-    """The log of a further parameter of the likelihood at each node, and its distribution function."""
-    nodes = [fit.nodes[i] for i in np.flatnonzero(fit.weight > NEGLIGIBLE)]
-    forms: dict[str, Any] = {}
-    if isinstance(grid, FormGrid):
-        forms = {"form": np.array([node.form for node in nodes]), "forms": grid.forms, "form_share": grid.share}
-    return forms | shape_arrays(grid, np.array([node.log_shape for node in nodes]))
 
 
 def _arrays_of_penalty(found: TailedDensity | None, log_t2: float) -> dict[str, Any]:

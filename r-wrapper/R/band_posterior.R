@@ -103,7 +103,7 @@ share_of_bands <- function(object, target) {
   if (is_flat(post)) theta <- theta[, -seq_along(post$z_at), drop = FALSE]
   fit <- if (is.null(post[["base"]])) rowSums((theta %*% post$gram) * theta) else rowSums(tcrossprod(theta, post$base)^2)
   family <- family_of(object)
-  sigma2 <- if (family$noise) drawn$parts$noise[drawn$node] * drawn$mix^2 else family$latent(object, NULL)
+  sigma2 <- if (family$noise) drawn$parts$noise[drawn$node] * drawn$mix^2 else family$latent(object, shapes_at(post, drawn))
   fit / (fit + object$nobs * sigma2)
 }
 

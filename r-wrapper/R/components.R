@@ -267,10 +267,9 @@ spread_of <- function(c, block) {
   out <- if (is.null(block[["own"]])) matrix(0, nrow(c), length(block$nodes)) else times(c^2, block$own)
   signs <- block[["sign"]]
   if (length(signs)) {
-    squares <- tcrossprod(c, block$root)^2
-    into <- matrix(0, length(signs), length(block$nodes))
-    into[cbind(seq_along(signs), block$of)] <- signs
-    out <- out + squares %*% into
+    sums <- rowsum(tcrossprod(block$root, c)^2 * signs, block$of)
+    at <- as.integer(rownames(sums))
+    out[, at] <- out[, at] + t(sums)
   }
   if (!is.null(block[["equations"]])) out <- out + block$scale2 * spread_of_equations(c, block$equations)
   if (!is.null(block[["lower"]])) {

@@ -124,9 +124,7 @@ families <- list(
   )
 )
 families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
-  methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
   takes = c("solver", "flat_in", "exposure", "dispersion"),
-  several_penalties = FALSE,
   of_object = function(family) {
     if (is_negative_binomial(family)) list(name = "negative-binomial", link = "log", dispersion = given_dispersion(family))
   },
@@ -146,9 +144,7 @@ families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
 ))
 families[["beta-binomial"]] <- utils::modifyList(families$binomial, list(
   links = "logit",
-  methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
   takes = c("solver", "flat_in", "dispersion"),
-  several_penalties = FALSE,
   selection = FALSE,
   keeps = c(families$binomial$keeps, "dispersion", "dispersion_mean"),
   object = function(fit) beta_binomial_object(fit$dispersion),
@@ -165,8 +161,9 @@ families[["beta-binomial"]] <- utils::modifyList(families$binomial, list(
 ))
 families[["student-t"]] <- list(
   links = "identity",
-  methods = c("ep", "laplace", "exact", "gcv", "em", "loocv", "fixed"),
+  methods = c("ep", "laplace", "exact", "gcv", "em", "loocv", "fixed", "reml"),
   takes = c("solver", "df"),
+  several_penalties = TRUE,
   keeps = c("noise_scale", "noise_scale_mean", "noise_df"),
   object = function(fit) student_object(fit$noise_scale, fit$noise_df),
   noise = FALSE,

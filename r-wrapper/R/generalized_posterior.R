@@ -157,22 +157,22 @@ generalized_hyperparameters <- function(object, level) {
   quantiles <- rbind(exp(post$log_unit - points)[c(1L, 3L, 2L)], exp(points - post$log_unit), df)
   table <- data.frame(object$penalty_means, quantiles)
   dimnames(table) <- list(c("lambda", "tau2", "df_model"), c("mean", "median", "lower", "upper"))
-  shape <- family_of(object)$shape
-  if (is.null(shape) || is.null(.subset2(object, shape[["mean"]]))) {
-    return(table)
-  }
-  table[shape[["name"]], ] <- shape_row(object, level)
-  if (!is.null(post[["forms"]])) table["df", ] <- moments_of_values(post$forms, post$form_share, c(0.5, tails(level)))
-  table
+  rbind(table, shape_table(object, level))
 }
 
-# Mean, median and interval of a further parameter of the family.
-shape_row <- function(object, level) {
+# Mean, median and interval of further parameters of the family, where they are integrated out.
+shape_table <- function(object, level) {
+  shape <- family_of(object)$shape
+  mean <- if (!is.null(shape)) .subset2(object, shape[["mean"]])
+  if (is.null(mean)) {
+    return(NULL)
+  }
   post <- object$posterior
-  own <- quantiles_with_tails(
-    post$shape_from, post$shape_to, post$shape_cumulative, post$shape_rise, post$shape_fall, c(0.5, tails(level))
-  )
-  c(object[[family_of(object)$shape[["mean"]]]], exp(own))
+  at <- c(0.5, tails(level))
+  own <- quantiles_with_tails(post$shape_from, post$shape_to, post$shape_cumulative, post$shape_rise, post$shape_fall, at)
+  values <- rbind(c(mean, exp(own)), if (!is.null(post[["forms"]])) moments_of_values(post$forms, post$form_share, at))
+  dimnames(values) <- list(c(shape[["name"]], "df")[seq_len(nrow(values))], c("mean", "median", "lower", "upper"))
+  as.data.frame(values)
 }
 
 # Mean and quantiles of one of several values with probabilities, of which the mean may be infinite.
@@ -204,7 +204,9 @@ latent_share <- function(object, size) {
   post <- object$posterior
   drawn <- drawn_components(post, 1L, size)
   theta <- drawn_coordinates(post, drawn, size, "gaussian")
-  shape <- if (!is.null(post[["log_shape"]])) exp(post$log_shape[drawn$node])
   explained <- drop(theta[, length(post$z_at) + seq_along(post$s), drop = FALSE]^2 %*% post$s^2)
-  explained / (explained + object$nobs * family_of(object)$latent(object, shape))
+  explained / (explained + object$nobs * family_of(object)$latent(object, shapes_at(post, drawn)))
 }
+
+# A further parameter of the family at draws, where it is integrated out.
+shapes_at <- function(post, drawn) if (!is.null(post[["log_shape"]])) exp(post$log_shape[drawn$node])

@@ -26,11 +26,9 @@ hyperparameters <- function(object, level = 0.95, ...) {
   if (has_sets(object$posterior)) {
     return(sets_hyperparameters(object, level))
   }
-  shape <- family_of(object)$shape
-  if (inherits(object, "spike_slab") && !is.null(shape) && !is.null(object[[shape[["mean"]]]])) {
-    out <- as.data.frame(as.list(shape_row(object, level)), col.names = c("mean", "median", "lower", "upper"))
-    rownames(out) <- shape[["name"]]
-    return(out)
+  shape <- shape_table(object, level)
+  if (inherits(object, "spike_slab") && !is.null(shape)) {
+    return(shape)
   }
   if (!inherits(object, "bayes_ridge")) {
     stop("hyperparameters() is for fits of bayes_ridge(), and of spike_slab() with method = \"exact\"", call. = FALSE)

@@ -25,13 +25,21 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
     state_hyper(post, drawn$node, post$noise[drawn$node, 1L] * drawn$mix^2)
   } else if (!is.null(post[["band"]])) {
     drawn$tau2 <- NULL
-    drawn_variances(object, target, drawn$parts$keep[drawn$node])
+    node <- drawn$parts$keep[drawn$node]
+    of_bands <- drawn_variances(object, target, node)
+    if (is.null(post[["log_shape"]])) of_bands else cbind(of_bands, drawn_shapes(object, node))
   } else if (!is.null(post[["log_shape"]])) {
-    out_of <- stats::setNames(data.frame(exp(post$log_shape[drawn$node])), family_of(object)$shape[["name"]])
-    if (!is.null(post[["form"]])) cbind(out_of, df = post$form[drawn$node]) else out_of
+    drawn_shapes(object, drawn$node)
   }
   coefficients <- if (length(cuts)) out[, seq_along(coefficient_names(object)), drop = FALSE] else out
   list(coefficients = coefficients, sigma2 = sigma2, tau2 = drawn$tau2, hyper = hyper)
+}
+
+# Further parameters of the family at nodes.
+drawn_shapes <- function(object, node) {
+  post <- object$posterior
+  out <- stats::setNames(data.frame(exp(post$log_shape[node])), family_of(object)$shape[["name"]])
+  if (!is.null(post[["form"]])) cbind(out, df = post$form[node]) else out
 }
 
 # The components that draws are of: `parts`, the `node` of each draw, what its deviations are multiplied by, and tau2.

@@ -14,7 +14,8 @@
 #' @return `summary()`: a list of class `"summary.bayes_ridge"` or `"summary.spike_slab"` with the elements `call`,
 #'   `coefficients` (a matrix; with several targets a list of matrices), `omitted` (the number of coefficients that the
 #'   matrix omits), `facts`, `notes` and `level`; of ordered categories `cut_points` (a matrix); with several penalties `bands` (for each target a matrix, see
-#'   [variance_components()]), and `correlations` of effects of groups; for [spike_slab()] with `method = "exact"` also `size` (mean, median and
+#'   [variance_components()]), and `correlations` of effects of groups; where a dispersion, or the scale and degrees of freedom
+#'   of Student-t noise, are integrated out, `hyperparameters` (a matrix); for [spike_slab()] with `method = "exact"` also `size` (mean, median and
 #'   credible interval of the number of included columns, and of included groups).
 #'   Printing returns its argument invisibly.
 #' @examplesIf pybayesridge::pybayesridge_available()
@@ -160,6 +161,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       sizes = if (has_sets(object$posterior)) size_rows(object, level),
       bands = if (inherits(object, "bayes_ridge_bands")) band_tables(object, level),
       correlations = if (length(rows_of_quantity(object, "correlation"))) correlation_tables(object, level),
+      hyperparameters = shape_cells(object, level),
       facts = object$facts,
       notes = notes_of(all_findings(object)),
       omitted = if (nrow(size) > longest) nrow(size) - shown else 0L,
@@ -197,6 +199,17 @@ correlation_tables <- function(object, level) {
     colnames(out) <- c("Correlation", percent(tails(level)))
     out
   })
+}
+
+# A dispersion, or the scale and degrees of freedom of the noise, where they are integrated out.
+shape_cells <- function(object, level) {
+  table <- shape_table(object, level)
+  if (is.null(table)) {
+    return(NULL)
+  }
+  out <- as.matrix(table)
+  colnames(out) <- c("Mean", "Median", percent(tails(level)))
+  out
 }
 
 band_cells <- function(table, digits) {
@@ -274,6 +287,10 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
     if (!is.null(x$correlations)) {
       cells <- formatC(x$correlations[[i]], digits = 3L, format = "f")
       print.default(cells, print.gap = 2L, quote = FALSE, right = TRUE)
+    }
+    if (!is.null(x$hyperparameters)) {
+      cat("\nHyperparameters:\n")
+      print.default(columns_alike(x$hyperparameters, digits, ends = 3:4), print.gap = 2L, quote = FALSE, right = TRUE)
     }
     cat("\n")
     numbers <- unlist(x$facts[i, ])

@@ -109,7 +109,7 @@ check_groups_of_fit <- function(object, what) {
   }
 }
 
-# Mean, median and interval of the standard deviations of the bands and of the noise variance.
+# Mean, median and interval of the standard deviations of the bands and of the noise variance or what the family has in its place.
 hyperparameters_of_bands <- function(object, level) {
   rows <- which(object$components$quantity != "share")
   band <- object$components$band[rows]
@@ -120,7 +120,7 @@ hyperparameters_of_bands <- function(object, level) {
     names(table) <- c("mean", "median", "lower", "upper")
     if (length(object$targets) == 1L) {
       rownames(table) <- what
-      return(table)
+      return(rbind(table, shape_table(object, level)))
     }
     rownames(table) <- paste(object$targets[i], what, sep = ":")
     cbind(response = object$targets[i], parameter = what, table)

@@ -69,6 +69,8 @@ expect_golden_generalized <- function(fit, answers, rows, level) {
     expect_close(found, answers$prediction_new, new_responses)
   }
   if (inherits(fit, "bayes_ridge")) expect_close(as.matrix(hyperparameters(fit, level)), answers$hyperparameters, if (is.null(fit$bands)) same_as_python else points_of_lattices)
+  further <- shape_table(fit, level)
+  if (!is.null(further)) expect_close(as.matrix(further), utils::tail(answers$hyperparameters, nrow(further)))
   if (!is.null(answers$odds_ratios)) expect_close(as.matrix(odds_ratios(fit, level)), answers$odds_ratios)
   if (!is.null(answers$rate_ratios)) expect_close(as.matrix(rate_ratios(fit, level)), answers$rate_ratios)
 }

@@ -117,6 +117,26 @@ def cases():
             BayesRidge(successes, x, family="binomial", trials=trials, bands={"a": [0], "b": [1, 2]}),
             {"tol": 0.2},
         ),
+        "bands_negative_binomial": (
+            BayesRidge(
+                np.array([0.0, 7, 2, 0, 1, 12, 0, 3, 30, 1, 0, 5]),
+                x,
+                family="negative-binomial",
+                exposure=np.tile([3.0, 1.0, 5.0], 4),
+                bands={"a": [0], "b": [1, 2]},
+            ),
+            {"method": "laplace", "tol": 0.5},
+        ),
+        "bands_beta_binomial": (
+            BayesRidge(
+                successes, x, family="beta-binomial", trials=trials + 3.0, unpenalized=[1], bands={"a": [0, 2]}
+            ),
+            {"method": "laplace", "tol": 0.5},
+        ),
+        "bands_student": (
+            BayesRidge(y + 8.0 * (np.arange(12) == 5), x, family="student-t", unpenalized=[1], bands={"a": [0, 2]}),
+            {"method": "laplace", "tol": 0.5},
+        ),
         "bands_correlated": (BayesRidge.from_formula("y ~ x + (x | g)", groups, unpenalized="fixed"), {"tol": 0.1}),
         "selection": (SpikeSlab(y, x, weights=weights, **given), ep),
         "selection_average": (SpikeSlab(y, x, unpenalized=[0]), {**ep, "hyper": "average"}),
