@@ -89,11 +89,13 @@
 #' them.
 #'
 #' @section Several penalties:
-#' With `bands`, or terms of the formula as below, and `family` [stats::gaussian()], [stats::binomial()] or [stats::poisson()] each band of columns has a penalty of its own: the coefficients of band k are
+#' With `bands`, or terms of the formula as below, and any `family` but `"ordinal"` each band of columns has a penalty of its own: the coefficients of band k are
 #' \eqn{N(0, \tau_k^2 \sigma^2)}{N(0, tau_k^2 sigma^2)}. All penalties are integrated out together (`"exact"`, up to eight bands), are those of the posterior
 #' mode (`"em"`), of restricted maximum likelihood (`"reml"`) as in 'lme4', or given (`"fixed"`). The total of the bands has the prior of a
 #' single penalty, and their shares in it are Dirichlet(1/2, ..., 1/2). With other families than `gaussian()` \eqn{\sigma^2} is 1, `"ep"` and
-#' `"laplace"` integrate over up to eight variances and correlations, and the methods `"reml"` and `"fixed"` are as above. [variance_components()] returns the standard deviations and shares;
+#' `"laplace"` integrate over up to eight variances and correlations, and the methods `"reml"` and `"fixed"` are as above; of counts and
+#' shares with a dispersion they require it as `dispersion`, and with `family = "student-t"` they are not available. Dispersions, and the
+#' scale and degrees of freedom of Student-t noise, are averaged over with the variances, see [hyperparameters()]. [variance_components()] returns the standard deviations and shares;
 #' its page has `ranef()`, `fixef()`, `VarCorr()` and `smooth_curve()`.
 #'
 #' | term | meaning |
@@ -111,11 +113,11 @@
 #' All other terms are penalised together, as a band of the name `other`, unless `unpenalized` names them; `unpenalized = "fixed"` names
 #' them all, which makes them fixed effects. The prior refers to columns of groups and smooth curves as they are, whatever `standardize`
 #' says. A curve consists of an unpenalised line and penalised columns; outside the data it goes on as a line. `.` leaves out groups and what is part
-#' of a curve or a band. Correlations of `(x | g)` have the LKJ prior with eta = 1; they require `"exact"` or `"reml"`. A function `s` of yours is called in braces, `{s(x)}`.
+#' of a curve or a band. Correlations of `(x | g)` have the LKJ prior with eta = 1; they require `"exact"`, `"ep"`, `"laplace"` or `"reml"`. A function `s` of yours is called in braces, `{s(x)}`.
 #'
 #' @param formula A formula such as `y ~ x1 + poly(x2, 3) + g`, or `cbind(y1, y2) ~ .` for several targets. It is
-#'   evaluated by [stats::model.frame()] and [stats::model.matrix()]. An offset raises an error, except with
-#'   `family = poisson()`.
+#'   evaluated by [stats::model.frame()] and [stats::model.matrix()]. An offset raises an error, except of
+#'   counts.
 #' @param data A data frame, list or environment with the variables of the formula.
 #' @param subset,weights,na.action As in [stats::lm()], evaluated in `data`; `subset` and `na.action` require a formula.
 #'   Weights are precision weights, of which only the ratios matter; with other families than `gaussian()` frequency weights.

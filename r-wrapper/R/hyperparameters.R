@@ -3,7 +3,7 @@
 #' Posterior mean, median and credible interval of the hyperparameters. For [bayes_ridge()]: the penalty `lambda`,
 #' `tau2 = 1/lambda`, the noise variance `sigma2` (with `family = gaussian()`) and the effective degrees of freedom, of negative binomial counts and beta-binomial shares also the dispersion
 #' `alpha`, of Student-t noise its scale `sigma` and, unless they were given, its degrees of freedom `df`; with several
-#' bands `sd[band]` and correlations, see [variance_components()], and `sigma2`. For
+#' bands `sd[band]` and correlations, see [variance_components()], in place of `lambda`, `tau2` and the effective degrees of freedom. For
 #' [spike_slab()] with `method = "exact"`: `noise_var`, `slab_var`, `prior_inclusion` (`NaN` if it was given), `prior_share` (the share of
 #' variance that the hyperparameters expect the columns to explain) and `size` (the number of included columns, whose mean
 #' is `expected_size` of the fit); with groups of several columns also `groups_included` (the number of included groups,

@@ -174,6 +174,5 @@ test_that("what is not there says so", {
   expect_error(robust(y ~ x, d, method = "em"), "use 'ep' or 'laplace'")
   expect_error(robust(y ~ x + offset(w), d), "an offset is not supported")
   expect_error(robust(cbind(y, x) ~ g, d), "takes one response, not 2")
-  expect_error(robust(y ~ x + (1 | g), d), "random effects .* are for bayes_ridge\\(\\) with family")
   expect_error(spike_slab(y ~ x, d, family = "student-t"), "'family' must be")
 })
