@@ -250,10 +250,11 @@ def in_coordinates(post, rows):
     """Means and variances (K, m) of linear functions of coefficients and cut points at the nodes."""
     z, x = (rows[:, post[at].astype(int) - 1] for at in ("z_at", "at"))
     v = (x - z @ post["on_z"]) / post["scale"]
-    c = np.column_stack([z @ post["z_root"], v @ post["right"]])
-    outside = ((v - v @ post["right"] @ post["right"].T) ** 2).sum(axis=1)
+    right = post.get("right", np.eye(v.shape[1]))
+    c = np.column_stack([z @ post["z_root"], v @ right])
+    outside = ((v - v @ right @ right.T) ** 2).sum(axis=1)
     roots = post["node_root"].reshape(-1, c.shape[1], c.shape[1])
-    scale2 = ((c @ roots.transpose(0, 2, 1)) ** 2).sum(axis=2) + np.exp(post["log_t2"]) * outside
+    scale2 = ((c @ roots.transpose(0, 2, 1)) ** 2).sum(axis=2) + np.exp(post.get("log_t2", 0.0)) * outside
     return post["node_mean"] @ c.T, scale2
 
 

@@ -162,7 +162,7 @@ def test_methods_in_r_are_those_of_the_table():
     }
     known = {family: [*lane.methods, *lane.elsewhere] for family, lane in lanes.items()}
     with_bands = lanes_of("BayesRidge", bands=True)
-    for family in ("gaussian", *in_r(with_bands, bands=True)):
+    for family in ("gaussian", *in_r(with_bands)):
         banded = with_bands[family]
         known[family] += [name for name in banded.methods if name not in known[family]]
     assert found == known

@@ -14,6 +14,7 @@ from pybayesridge import BayesRidge, fit_imputed, load, stack
 from pybayesridge.cli import main
 from pybayesridge.cli.as_json import as_json
 from pybayesridge.results import export
+from pybayesridge.results.export_fields import check
 
 NEAR_MEAN, NEAR_SD = 0.01, 0.05
 """Expectation propagation and quadrature, in standard deviations, and relative: 4e-4 and .011 are the most seen."""
@@ -240,6 +241,7 @@ def test_every_output_has_cut_points_and_bands(fitted, tmp_path, capsys):
     assert "mid|high" in capsys.readouterr().out
     content = as_json(fitted, "ridge", alpha=0.05, warnings=[])
     assert [each["name"] for each in content["targets"][0]["cut_points"]] == ["low|mid", "mid|high"]
+    check(export.export(fitted))
     pytest.importorskip("jinja2")
     fitted.report(tmp_path / "report.html")
     assert "low|<wbr>mid" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -248,8 +250,6 @@ def test_every_output_has_cut_points_and_bands(fitted, tmp_path, capsys):
 def test_what_there_is_not(fitted):
     with pytest.raises(ValueError, match=r"use fit\('laplace'\)"):
         fit(link="probit")
-    with pytest.raises(ValueError, match="are for Python alone"):
-        export.export(fitted)
     with pytest.raises(ValueError, match="cannot be pooled"):
         fit_imputed([DATA, DATA.assign(x=DATA["x"] + 0.01)], lambda data: fit(of=data))
     with pytest.raises(ValueError, match="predictions cannot be mixed"):

@@ -58,6 +58,11 @@ class WithCutsAndBands(WithCutPoints):
         """How many distances of cut points there are."""
         return self._space.distances
 
+    def _root_units(self) -> FloatArray:
+        k = self.design.block.k
+        of_rows = np.r_[np.full(k, np.sqrt(self.design.n)), np.ones(self._space.rank)]
+        return np.r_[np.ones(self.distances), of_rows]
+
     def _own_variances(self, i: int, outside: FloatArray) -> FloatArray:
         out = np.zeros(len(outside))
         for bands, factors in zip(self._space.terms.bands, self.factors, strict=True):

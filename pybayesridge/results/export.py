@@ -37,7 +37,6 @@ from pybayesridge.results.export_fields import VERSION
 from pybayesridge.results.export_generalized import (
     generalized_selection_values,
     generalized_values,
-    refuse_bands,
     with_cut_points,
 )
 from pybayesridge.results.facts import values_of
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
+    from pybayesridge.results.ordinal_bands import OrdinalBandRidgeResults
     from pybayesridge.results.ordinal_ridge import OrdinalRidgeResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
@@ -191,8 +191,7 @@ def _generalized_ridge_values(results: GeneralizedRidgeResults, without: Collect
 
 
 def _ordinal_values(results: OrdinalRidgeResults, without: Collection[str]) -> dict[str, Any]:
-    out = _generalized_ridge_values(results, without)
-    return out | {"posterior": with_cut_points(out["posterior"], len(results.model.exog_names), results.constants)}
+    return _with_cut_points(results, _generalized_ridge_values(results, without))
 
 
 def _gaussian_selection_values(results: SpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
@@ -322,7 +321,6 @@ def _generalized_band_values(results: GeneralizedBandRidgeResults, without: Coll
             f"fits of groups with 500 levels or more and family={results.model.family!r} are for Python alone: in R "
             "use fewer levels"
         )
-    refuse_bands(results)
     return {
         "family": f"bayes_ridge_bands_{results.model.family}",
         "bands": list(results.bands.names),
@@ -331,12 +329,22 @@ def _generalized_band_values(results: GeneralizedBandRidgeResults, without: Coll
     }
 
 
+def _ordinal_band_values(results: OrdinalBandRidgeResults, without: Collection[str]) -> dict[str, Any]:
+    return _with_cut_points(results, _generalized_band_values(results, without))
+
+
+def _with_cut_points(results: Any, values: dict[str, Any]) -> dict[str, Any]:
+    return values | {
+        "posterior": with_cut_points(values["posterior"], len(results.model.exog_names), results.constants)
+    }
+
+
 OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {
     "conjugate": _ridge_values,
     "banded": _band_values,
     "sites": _generalized_ridge_values,
     "ordinal": _ordinal_values,
-    "banded_ordinal": _generalized_band_values,
+    "banded_ordinal": _ordinal_band_values,
     "banded_sites": _generalized_band_values,
     "sets": _gaussian_selection_values,
     "latent_sets": _generalized_selection_values,

@@ -217,9 +217,9 @@ FIELDS = {
     "noise_scale_mean": _of_continuous("number", "posterior mean of the scale of the noise"),
     "noise_df": _of_continuous("number", "degrees of freedom of the noise, as given or the most probable"),
     "categories": _of_ordered("texts", "the categories in their order"),
-    "category_counts": _of_ordered("c", "rows in each, copies included"),
+    "category_counts": _of_ordered("h", "rows in each, copies included"),
     "codes": _of_ordered("n", "category of each row, from 0", optional=True),
-    "probabilities": _of_ordered("n c", "posterior means of the probabilities of the categories", optional=True),
+    "probabilities": _of_ordered("n h", "posterior means of the probabilities of the categories", optional=True),
     "penalty_means": _of_one_penalty("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
     "linear_predictors": Field(
         "n", "linear predictors at params and the data's rows", "latent_sets latent_ep ordered", optional=True

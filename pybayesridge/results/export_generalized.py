@@ -13,7 +13,6 @@ from pybayesridge.text import either
 
 if TYPE_CHECKING:
     from pybayesridge.families.family import Family
-    from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 
@@ -103,10 +102,9 @@ OF_SELECTIONS: Mapping[str, Callable[[GeneralizedSpikeSlabResults], Any]] = {
 """Those of selections."""
 
 
-def in_r(families: Iterable[str], *, bands: bool = False) -> list[str]:
-    """Those of some families whose fits R has, besides Gaussian ones; with several bands none with cut points."""
-    known = [FAMILIES[name] for name in families]
-    return [family.name for family in known if family.in_r and not (bands and family.has_cuts)]
+def in_r(families: Iterable[str]) -> list[str]:
+    """Those of some families whose fits R has, besides Gaussian ones."""
+    return [name for name in families if FAMILIES[name].in_r]
 
 
 def generalized_selection_values(results: GeneralizedSpikeSlabResults) -> dict[str, Any]:
@@ -161,13 +159,3 @@ def with_cut_points(posterior: Mapping[str, Any], coefficients: int, count: int)
         "z_root": np.vstack([cuts, others]),
         "y_on_z": np.zeros((count + len(others), 1)),
     }
-
-
-def refuse_bands(results: GeneralizedBandRidgeResults) -> None:
-    """Refuse families of which R has no fits with several bands."""
-    known = in_r(results.model.lanes, bands=True)
-    if results.model.family not in known:
-        raise ValueError(
-            f"fits with several penalties and family={results.model.family!r} are for Python alone: R has "
-            f"{either(known)}"
-        )

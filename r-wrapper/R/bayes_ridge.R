@@ -89,7 +89,7 @@
 #' them.
 #'
 #' @section Several penalties:
-#' With `bands`, or terms of the formula as below, and any `family` but `"ordinal"` each band of columns has a penalty of its own: the coefficients of band k are
+#' With `bands`, or terms of the formula as below, each band of columns has a penalty of its own: the coefficients of band k are
 #' \eqn{N(0, \tau_k^2 \sigma^2)}{N(0, tau_k^2 sigma^2)}. All penalties are integrated out together (`"exact"`, up to eight bands), are those of the posterior
 #' mode (`"em"`), of restricted maximum likelihood (`"reml"`) as in 'lme4', or given (`"fixed"`). The total of the bands has the prior of a
 #' single penalty, and their shares in it are Dirichlet(1/2, ..., 1/2). With other families than `gaussian()` \eqn{\sigma^2} is 1, `"ep"` and

@@ -189,8 +189,9 @@ families[["student-t"]] <- list(
 )
 families[["ordinal"]] <- list(
   links = c("logit", "probit"),
-  methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
+  methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
   takes = c("solver", "flat_in", "link"),
+  several_penalties = TRUE,
   keeps = c("category_counts", "codes"),
   values = function(value, rows) {
     list(
@@ -213,7 +214,7 @@ families[["ordinal"]] <- list(
   pictures = NULL,
   left_out = function(fit, target, env) generalized_left_out(fit, env),
   sizes = function(fit) fit$weights %||% 1,
-  draw = function(mean, extent, fit, own) draw_categories(mean, unlist(own), fit),
+  draw = function(mean, extent, fit, own) draw_categories(mean, unlist(own[cut_names(fit)]), fit),
   ratio_name = "odds_ratio",
   has_ratio = function(fit) fit$link == "logit",
   latent = function(fit, shape) if (fit$link == "probit") 1 else pi^2 / 3,

@@ -129,7 +129,7 @@ predict.pybayesridge_generalized <- function(object, newdata, type = c("response
   x <- rows$x[complete, , drop = FALSE]
   probabilities <- if (interval != "none") tails(level)
   found <- if (type == "response" && has_cuts(object)) {
-    category_rows(object, x, probabilities, se.fit)
+    category_rows(object, x, probabilities, se.fit, unseen)
   } else {
     list(generalized_rows(object, x, type, probabilities, se.fit, extent[complete], unseen))
   }

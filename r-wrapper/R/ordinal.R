@@ -158,13 +158,14 @@ cut_points <- function(object, level = 0.95, ...) {
 }
 
 # Posterior means of the probabilities of the categories at rows of the model matrix, m x K.
-category_probabilities <- function(object, x) {
+category_probabilities <- function(object, x, unseen = NULL) {
   post <- object$posterior
   split <- split_rows(object, x)
   below <- vapply(match(cut_positions(object), post$z_at), function(at) {
     z <- -split$z
     z[, at] <- 1
-    probability_moments(functionals(post, -split$x, z), post, object$link, FALSE, normal_moments)$fit
+    f <- c(functionals(post, -split$x, z), if (!is.null(unseen)) list(unseen = unseen))
+    probability_moments(f, post, object$link, FALSE, normal_moments)$fit
   }, numeric(nrow(x)))
   shares_between(matrix(below, nrow(x), length(cut_positions(object))))
 }
@@ -179,24 +180,28 @@ shares_between <- function(below) {
 draws_of_shares <- 4000L
 
 # Predictions of the categories at rows of the model matrix: for each `fit`, and as they are asked for `lwr`, `upr` and `se.fit`.
-category_rows <- function(object, x, probabilities, se.fit) {
-  share <- category_probabilities(object, x)
+category_rows <- function(object, x, probabilities, se.fit, unseen = NULL) {
+  share <- category_probabilities(object, x, unseen)
   out <- lapply(seq_along(object$categories), function(k) list(fit = share[, k]))
   names(out) <- object$categories
   if (is.null(probabilities) && !se.fit) {
     return(out)
   }
-  draws <- with_seed(0, posterior_draws(object, 1L, draws_of_shares))
-  ends <- tails_of_draws(object, x, draws, probabilities %||% c(0.5, 0.5))
+  ends <- with_seed(0, tails_of_draws(object, x, posterior_draws(object, 1L, draws_of_shares), probabilities %||% c(0.5, 0.5), unseen))
   lapply(stats::setNames(seq_along(out), names(out)), function(k) {
     c(out[[k]], if (!is.null(probabilities)) list(lwr = ends[, k, 1L], upr = ends[, k, 2L]), if (se.fit) list(se.fit = ends[, k, 3L]))
   })
 }
 
 # Two quantiles and the standard deviation of drawn probabilities, m x K x 3.
-tails_of_draws <- function(object, x, draws, probabilities) {
-  eta <- x %*% t(draws$coefficients)
-  cuts <- as.matrix(draws$hyper)
+tails_of_draws <- function(object, x, draws, probabilities, unseen = NULL) {
+  eta <- as.matrix(x %*% t(draws$coefficients))
+  if (!is.null(unseen)) {
+    node <- unique(draws$node)
+    sd <- sqrt(unseen_at_nodes(object$posterior, unseen, node))[, match(draws$node, node), drop = FALSE]
+    eta <- eta + sd * stats::rnorm(length(sd))
+  }
+  cuts <- as.matrix(draws$hyper[cut_names(object)])
   out <- vapply(seq_len(nrow(x)), function(i) {
     share <- shares_between(link_probability(cuts - eta[i, ], object$link))
     apply(share, 2L, function(one) c(stats::quantile(one, probabilities, names = FALSE), sqrt(mean((one - mean(one))^2))))

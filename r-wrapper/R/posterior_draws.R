@@ -19,9 +19,7 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
   out[, post$at] <- b
   sigma2 <- if (!is.null(spread)) spread^2
   cuts <- cut_positions(object)
-  hyper <- if (length(cuts)) {
-    data.frame(increasing_cuts(out[, cuts, drop = FALSE]), check.names = FALSE)
-  } else if (has_sets(post)) {
+  hyper <- if (has_sets(post)) {
     state_hyper(post, drawn$node, post$noise[drawn$node, 1L] * drawn$mix^2)
   } else if (!is.null(post[["band"]])) {
     drawn$tau2 <- NULL
@@ -31,8 +29,12 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
   } else if (!is.null(post[["log_shape"]])) {
     drawn_shapes(object, drawn$node)
   }
+  if (length(cuts)) {
+    of_cuts <- data.frame(increasing_cuts(out[, cuts, drop = FALSE]), check.names = FALSE)
+    hyper <- if (is.null(hyper)) of_cuts else cbind(of_cuts, hyper)
+  }
   coefficients <- if (length(cuts)) out[, seq_along(coefficient_names(object)), drop = FALSE] else out
-  list(coefficients = coefficients, sigma2 = sigma2, tau2 = drawn$tau2, hyper = hyper)
+  list(coefficients = coefficients, sigma2 = sigma2, tau2 = drawn$tau2, hyper = hyper, node = drawn$parts$keep[drawn$node])
 }
 
 # Further parameters of the family at nodes.

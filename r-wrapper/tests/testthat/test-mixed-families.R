@@ -221,3 +221,67 @@ test_that("other tables, questions and files know the bands", {
   expect_error(bayes_ridge(n ~ x, mixed_counts(), family = "ordinal", bands = list(a = "x")), paste("'bands' requires", families))
   expect_error(bayes_ridge(n ~ (1 | g), mixed_counts(), family = "ordinal"), paste("random effects .*", families))
 })
+
+# Averages of the logistic function over normal variables, and standard deviations of 4,000 draws each.
+averages_of_probabilities <- 1e-6
+drawn_deviations <- 0.1
+
+test_that("cumulative mixed models are those of Python", {
+  skip_without_python()
+  reference <- reticulate::py_run_string("
+def reference(d, new, levels):
+    import warnings
+    import numpy as np, pandas as pd
+    from pybayesridge import BayesRidge
+    d, new = (pd.DataFrame(f).replace('missing', np.nan) for f in (d, new))
+    d['r'] = pd.Categorical(d['r'], levels, ordered=True)
+    model = BayesRidge.from_formula('r ~ x + (1 | g)', d, family='ordinal', unpenalized='fixed')
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        res = model.fit(tol=0.05)
+    loo = res.loo()
+    how = dict(sample={}, zero={'new_levels': 'zero'}, population={'groups': False})
+    return dict(
+        coef=np.asarray(res.params), ci=np.asarray(res.conf_int(0.1)), cov=np.asarray(res.cov_params()),
+        cuts=res.cut_points(0.1).to_numpy(), components=res.variance_components(0.1).to_numpy(),
+        hyper=res.hyperparameters(0.1).to_numpy(), loo=np.asarray(loo.pointwise), p=loo.p_loo,
+        linear=res.get_prediction(new, which='linear').summary_frame(0.1).to_numpy(),
+        **{name: res.predict(new, **given).to_numpy() for name, given in how.items()},
+        **{'se_' + name: np.asarray(res.get_prediction(new, **given).se) for name, given in how.items()},
+    )
+", local = TRUE)$reference
+  d <- mixed_counts()
+  set.seed(2)
+  d$r <- cut(d$x + rnorm(8)[match(d$g, letters)] + rlogis(48), c(-Inf, -1, 0.5, Inf), labels = c("low", "mid", "high"), ordered_result = TRUE)
+  new <- data.frame(x = c(-1, 0.5, 1), g = c("a", "new", NA))
+  fit <- bayes_ridge(r ~ x + (1 | g), d, family = "ordinal", unpenalized = "fixed", tol = 0.05)
+  plain <- function(f) lapply(f, function(a) if (is.factor(a)) as.character(a) else if (is.numeric(a)) a else ifelse(is.na(a), "missing", a))
+  ref <- reference(plain(d), plain(new), as.list(levels(d$r)))
+  expect_close(coef(fit), ref$coef, mixtures_over_variances)
+  expect_close(confint(fit, level = 0.9), ref$ci, mixtures_over_variances)
+  expect_close(vcov(fit), ref$cov, mixtures_over_variances)
+  expect_close(as.matrix(cut_points(fit, 0.9)), ref$cuts, mixtures_over_variances)
+  expect_close(as.matrix(variance_components(fit, 0.9)), ref$components, tables_of_points)
+  expect_close(as.matrix(hyperparameters(fit, 0.9)), ref$hyper, tables_of_points)
+  linear <- predict(fit, new, type = "link", interval = "credible", level = 0.9, se.fit = TRUE)
+  expect_close(cbind(linear$fit[, 1], linear$se.fit, linear$fit[, 2:3]), ref$linear, mixtures_over_variances)
+  for (name in c("sample", "zero", "population")) {
+    how <- list(sample = list(), zero = list(new_levels = "zero"), population = list(re_form = NA))[[name]]
+    expect_close(do.call(predict, c(list(fit, new), how)), ref[[name]], averages_of_probabilities)
+    found <- do.call(predict, c(list(fit, new, se.fit = TRUE), how))
+    expect_close(found$se.fit, ref[[paste0("se_", name)]], drawn_deviations)
+  }
+  draws <- posterior_sample(fit, 500, hyper = TRUE)
+  expect_identical(colnames(draws), c(names(coef(fit)), "low|mid", "mid|high", "tau2[g]"))
+  expect_identical(VarCorr(fit)$grp, "g")
+  expect_identical(rownames(summary(fit)$cut_points), c("low|mid", "mid|high"))
+  expect_identical(levels(simulate(fit, 1, seed = 1)[[1]]), levels(d$r))
+  if (requireNamespace("loo", quietly = TRUE)) {
+    scores <- loo::loo(fit)
+    expect_close(scores$pointwise[, 1], ref$loo, mixtures_over_variances)
+    expect_close(scores$estimates["p_loo", 1], ref$p, 1e-5)
+  }
+  file <- tempfile(fileext = ".rds")
+  saveRDS(fit, file)
+  expect_identical(predict(readRDS(file), new), predict(fit, new))
+})

@@ -133,6 +133,12 @@ def cases():
             ),
             {"method": "laplace", "tol": 0.5},
         ),
+        "bands_ordinal": (
+            BayesRidge(
+                np.array([0, 2, 1, 1, 2, 0, 1, 0, 2, 1, 0, 2]), x, family="ordinal", bands={"a": [0], "b": [1, 2]}
+            ),
+            {"tol": 0.2},
+        ),
         "bands_student": (
             BayesRidge(y + 8.0 * (np.arange(12) == 5), x, family="student-t", unpenalized=[1], bands={"a": [0, 2]}),
             {"method": "laplace", "tol": 0.5},
