@@ -217,9 +217,6 @@ test_that("other tables, questions and files know the bands", {
   expect_named(smooth_curve(curve, at = 0), c("x", "mean", "sd", "lower", "upper"))
   banded <- bayes_ridge(n ~ x + t + m, mixed_counts(), family = poisson(), bands = list(a = "x"), method = "fixed", lam = c(1, 2))
   expect_identical(rownames(variance_components(banded)), c("a", "other"))
-  families <- "family = gaussian\\(\\), binomial\\(\\), poisson\\(\\), \"negative-binomial\", \"beta-binomial\" or \"student-t\""
-  expect_error(bayes_ridge(n ~ x, mixed_counts(), family = "ordinal", bands = list(a = "x")), paste("'bands' requires", families))
-  expect_error(bayes_ridge(n ~ (1 | g), mixed_counts(), family = "ordinal"), paste("random effects .*", families))
 })
 
 # Averages of the logistic function over normal variables, and standard deviations of 4,000 draws each.

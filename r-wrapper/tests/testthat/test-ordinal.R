@@ -253,8 +253,6 @@ test_that("what is not there says so", {
   expect_error(bayes_ridge(a ~ b, d, link = "logit"), "'link' is for family = binomial\\(\\) or \"ordinal\"")
   expect_error(bayes_ridge(a > 0 ~ b, d, family = binomial(), link = "probit"), "give the link once")
   expect_error(rated(y ~ a + offset(b)), "an offset is not supported")
-  expect_error(rated(y ~ a + (1 | g)), "random effects .* are for bayes_ridge\\(\\) with family")
-  expect_error(rated(y ~ a, bands = list(u = "a")), "'bands' requires family")
   expect_error(rated(y ~ a, method = "exact"), "use 'ep'")
   expect_error(spike_slab(y ~ a, d, family = "ordinal"), "'family' must be")
   expect_error(bayes_ridge(y ~ a, d), "family = \"ordinal\" is for ordered categories")
