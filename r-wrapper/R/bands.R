@@ -74,13 +74,6 @@ labels_of_bands <- function(labels, input, unpenalized) {
   lapply(split(given[!free], factor(labels, levels = unique(labels))), unname)
 }
 
-# Methods that fits with bands have; Python says why there is no other.
-check_bands <- function(bands, input, family) {
-  if (!family %in% of_several_penalties() && !is.null(bands)) {
-    stop("'bands' requires ", with_several_penalties(), call. = FALSE)
-  }
-  !is.null(bands) || !is.null(input$band_terms)
-}
 
 bands_values <- function(value) {
   found <- lapply(plain_tree(value$components), function(a) if (is.list(a)) as.character(unlist(a)) else a)

@@ -259,9 +259,9 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   } else {
     refuse_both(x, y)
     check_formula(formula, "bayes_ridge", data)
-    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, family = family$name, bands = family$name %in% of_several_penalties())
+    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, family = family$name, bands = TRUE)
   }
-  banded <- check_bands(bands, input, family$name)
+  banded <- !is.null(bands) || !is.null(input$band_terms)
   if ((!gaussian || banded) && missing(tol)) tol <- NULL
   if ((!gaussian || banded) && missing(maxiter)) maxiter <- NULL
   free <- resolve_unpenalized(unpenalized, input)

@@ -2,7 +2,7 @@
 #   links      that it has, the default first
 #   methods    of bayes_ridge(), the default first; Python says why some are refused
 #   takes      arguments of bayes_ridge() and spike_slab() that only some families take
-#   several_penalties, selection  whether it has fits of bayes_ridge() with several, and of spike_slab()
+#   selection  whether it has fits of spike_slab()
 #   of_object  of a family object that has another name: `name`, `link` and more
 #   object     as of stats::family()
 #   noise      whether responses have a noise variance
@@ -38,7 +38,6 @@ families <- list(
     links = "identity",
     methods = c("exact", "em", "loocv", "gcv", "fixed", "reml"),
     takes = c("sigma2", "dof", "accelerate", "noise_var", "damping", "hyper", "start"),
-    several_penalties = TRUE,
     selection = TRUE,
     object = function(fit) stats::gaussian(),
     noise = TRUE,
@@ -59,7 +58,6 @@ families <- list(
     links = c("logit", "probit"),
     methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
     takes = c("solver", "flat_in", "link"),
-    several_penalties = TRUE,
     selection = TRUE,
     keeps = c("event", "trials", "n_trials", "n_events"),
     object = function(fit) stats::binomial(fit$link),
@@ -92,7 +90,6 @@ families <- list(
     links = "log",
     methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
     takes = c("solver", "flat_in", "exposure"),
-    several_penalties = TRUE,
     selection = TRUE,
     keeps = c("exposure", "n_events", "latent_variance"),
     object = function(fit) stats::poisson(),
@@ -163,7 +160,6 @@ families[["student-t"]] <- list(
   links = "identity",
   methods = c("ep", "laplace", "exact", "gcv", "em", "loocv", "fixed", "reml"),
   takes = c("solver", "df"),
-  several_penalties = TRUE,
   keeps = c("noise_scale", "noise_scale_mean", "noise_df"),
   object = function(fit) student_object(fit$noise_scale, fit$noise_df),
   noise = FALSE,
@@ -191,7 +187,6 @@ families[["ordinal"]] <- list(
   links = c("logit", "probit"),
   methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
   takes = c("solver", "flat_in", "link"),
-  several_penalties = TRUE,
   keeps = c("category_counts", "codes"),
   values = function(value, rows) {
     list(
@@ -227,7 +222,6 @@ family_of <- function(object) families[[.subset2(object, "distribution") %||% "g
 
 # Names of the families of which something is true.
 families_with <- function(true) names(Filter(true, families))
-of_several_penalties <- function() families_with(function(family) isTRUE(family$several_penalties))
 of_selection <- function() families_with(function(family) isTRUE(family$selection))
 taking <- function(argument) families_with(function(family) argument %in% family$takes)
 

@@ -74,7 +74,7 @@ special_terms <- function(formula, env, data, bands) {
     if (!bands && name %in% c("|", "||")) {
       group <- deparse1(term[[3L]])
       stop(
-        "the formula has the term '", deparse1(term), "': random effects ('|') are for bayes_ridge() with ", with_several_penalties(), ". Write ",
+        "the formula has the term '", deparse1(term), "': random effects ('|') are for bayes_ridge(). Write ",
         if (identical(term[[2L]], 1)) "" else paste0(deparse1(term[[2L]]), " * "), "factor(", group,
         "), whose coefficients are shrunk or selected as well; a logical 'or' is I(", deparse1(term), ")",
         call. = FALSE
@@ -83,7 +83,7 @@ special_terms <- function(formula, env, data, bands) {
     if (name %in% c(smooth_terms, if (!bands) "s") && !is_own_function(name, environment(formula))) {
       stop(
         "the formula has the term '", deparse1(term), "': ", if (name == "s") {
-          paste0("smooth curves are for bayes_ridge() with ", with_several_penalties())
+          "smooth curves are for bayes_ridge()"
         } else {
           "smooth terms of other packages are not supported"
         },
@@ -94,8 +94,6 @@ special_terms <- function(formula, env, data, bands) {
   }
   if (bands) split_formula(formula, data)
 }
-
-with_several_penalties <- function() paste("family =", either(vapply(of_several_penalties(), told_family, "")))
 
 smooth_terms <- c("te", "ti", "t2")
 
