@@ -74,7 +74,6 @@ labels_of_bands <- function(labels, input, unpenalized) {
   lapply(split(given[!free], factor(labels, levels = unique(labels))), unname)
 }
 
-
 bands_values <- function(value) {
   found <- lapply(plain_tree(value$components), function(a) if (is.list(a)) as.character(unlist(a)) else a)
   list(bands = as.character(unlist(value$bands)), components = found)
