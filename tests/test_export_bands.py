@@ -220,12 +220,13 @@ def test_what_r_does_not_take_is_said(monkeypatch):
         patched.setattr("pybayesridge.results.export_generalized.in_r", lambda *_, **__: ["student-t"])
         with pytest.raises(ValueError, match="family='poisson' are for Python alone: R has 'student-t'"):
             export(fit)
-    for given, method, wanted in (
-        ({"family": "poisson"}, "reml", "fewer terms, or method='reml'$"),
-        ({"family": "student-t"}, "laplace", "fewer terms, or give 'df'$"),
-        ({"family": "student-t", "df": 4.0}, "laplace", "too large for R: .* or fewer terms$"),
+    coarse = {"method": "laplace", "tol": 0.5}
+    for given, how, wanted in (
+        ({"family": "poisson"}, {"method": "fixed", "lam": [2.0, 2.0]}, "fewer terms, or method='reml'$"),
+        ({"family": "student-t"}, coarse, "fewer terms, or give 'df'$"),
+        ({"family": "student-t", "df": 4.0}, coarse, "too large for R: .* or fewer terms$"),
     ):
-        fit = BayesRidge.from_formula("k ~ x + (1 | g)", frame[:24], **given).fit(method, tol=0.5)
+        fit = BayesRidge.from_formula("k ~ x + (1 | g)", frame[:24], **given).fit(**how)
         with monkeypatch.context() as patched:
             patched.setattr("pybayesridge.sites.band_posterior.MOST_OF_NODES", 100)
             with pytest.raises(ValueError, match=wanted):

@@ -121,6 +121,7 @@ families <- list(
   )
 )
 families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
+  methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
   takes = c("solver", "flat_in", "exposure", "dispersion"),
   of_object = function(family) {
     if (is_negative_binomial(family)) list(name = "negative-binomial", link = "log", dispersion = given_dispersion(family))
@@ -141,6 +142,7 @@ families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
 ))
 families[["beta-binomial"]] <- utils::modifyList(families$binomial, list(
   links = "logit",
+  methods = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv", "reml"),
   takes = c("solver", "flat_in", "dispersion"),
   selection = FALSE,
   keeps = c(families$binomial$keeps, "dispersion", "dispersion_mean"),
@@ -158,7 +160,7 @@ families[["beta-binomial"]] <- utils::modifyList(families$binomial, list(
 ))
 families[["student-t"]] <- list(
   links = "identity",
-  methods = c("ep", "laplace", "exact", "gcv", "em", "loocv", "fixed", "reml"),
+  methods = c("ep", "laplace", "exact", "gcv", "em", "loocv", "fixed"),
   takes = c("solver", "df"),
   keeps = c("noise_scale", "noise_scale_mean", "noise_df"),
   object = function(fit) student_object(fit$noise_scale, fit$noise_df),
