@@ -262,6 +262,8 @@ def with_unseen(found: Estimate, unseen: Unseen, units: Units) -> Estimate:
             mean=mean,
             sd=sd,
             size=max(errors.size, float(beyond.max(initial=0.0))),
+            log_g=float(np.hypot(errors.log_g, heavy * unseen.log_g)),
+            noise_var=float(np.hypot(errors.noise_var, heavy * unseen.noise_var)),
             columns=max(errors.columns, float((beyond * units.sizes).max(initial=0.0))),
         ),
     )

@@ -5,7 +5,8 @@ under a wide slab, may have a probability of 1e-6 and a variance that is a billi
 neighbour of a visited set, with one unit more or less, or one in place of another, has a known probability relative
 to it, and known moments. Neighbours are taken together by the rare event that they share: a unit that is hardly ever
 in is in, or one that is hardly ever out is out. Sets that lie apart (:mod:`pybayesridge.selection.summits`) have
-known probabilities by the evidence.
+known probabilities by the evidence. Where a set hardly changes, its coefficients do with the node of log g, whose
+probabilities given the set are known: nodes that the walkers hardly saw add what they would have.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.collapsed import FLOOR, log_joint, of_left_over, spectrum
+from pybayesridge.selection.collapsed import FLOOR, log_joint, log_joint_of_each, of_left_over, spectrum
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.states import mean_noise
@@ -72,11 +73,15 @@ class Unseen:
         Of coefficients' means, and of their mean squares about these.
     prob : (G,) array
         Of inclusion probabilities.
+    log_g, noise_var : float
+        Of the means of log g and of s2.
     """
 
     mean: FloatArray
     square: FloatArray
     prob: FloatArray
+    log_g: float = 0.0
+    noise_var: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,11 +316,52 @@ def unseen(
     log_evidence = float(log_joints(problem, grid, [sets[0][0].units])[0]) - np.log(found[0][2])
     rare = _hardly_seen(next_to, apart, log_evidence, draws)
     distant = _of_sets(next_to, rare, log_evidence, prob, mean, draws)
+    nodes = _of_nodes(next_to, [(one.units, share) for one, share in sets], trace.node, mean, draws)
     return Unseen(
-        np.sqrt(by_event.mean**2 + of_mean**2 + distant.mean**2),
-        np.sqrt(by_event.square**2 + of_square**2 + distant.square**2),
+        np.sqrt(by_event.mean**2 + of_mean**2 + distant.mean**2 + nodes.mean**2),
+        np.sqrt(by_event.square**2 + of_square**2 + distant.square**2 + nodes.square**2),
         np.sqrt(by_event.prob**2 + of_prob**2 + distant.prob**2),
+        nodes.log_g,
+        nodes.noise_var,
     )
+
+
+def _of_nodes(
+    next_to: Neighbours, sets: Sequence[tuple[IntArray, float]], visited: IntArray, mean: FloatArray, draws: float
+) -> Unseen:
+    """What nodes of log g add that so many draws hardly show, by some sets of units and their shares.
+
+    As of sets apart, those that are not to be seen once are seen together or not at all, others each for itself.
+    """
+    problem, grid = next_to.problem, next_to.grid
+    parts = [spectrum(problem, problem.units.columns(units)) for units, _ in sets]
+    inside = np.unique(np.concatenate([part.columns for part in parts]))
+    d, log_g = inside.size, grid.log_g
+    mass = np.zeros(log_g.size)
+    # Of each node: gaps and squares of the coefficients, log g and s2, times its probability.
+    moved: FloatArray = np.zeros((log_g.size, 2 * d + 2))
+    usual = log_g[visited].mean()
+    for (units, share), part in zip(sets, parts, strict=True):
+        at = np.searchsorted(inside, part.columns)
+        (joint,), (left,) = log_joint_of_each(problem, grid, [part], [units])
+        weight = share * np.exp(joint - logsumexp(joint))
+        noise = mean_noise(left, problem.nu) if grid.noise_var is None else grid.noise_var
+        inverse = 1.0 / (part.values + grid.k[:, None])
+        gap = (part.cross * inverse) @ part.vectors.T - mean[part.columns]
+        square = gap**2 + inverse @ (part.vectors**2).T * noise[:, None]
+        middle = weight @ np.column_stack([square, noise]) / share
+        mass += weight
+        moved[:, at] += weight[:, None] * gap
+        moved[:, d + at] += weight[:, None] * (square - middle[:-1])
+        moved[:, -2] += weight * (log_g - usual)
+        moved[:, -1] += weight * (noise - middle[-1])
+    expected = draws * mass
+    never, seldom = expected < 1.0, (expected >= 1.0) & (expected < ENOUGH)
+    of_never = moved[never].sum(axis=0) / np.sqrt(max(expected[never].sum(), 1.0))
+    out = np.sqrt(of_never**2 + (moved[seldom] ** 2 / expected[seldom, None]).sum(axis=0))
+    of_mean, of_square = np.zeros((2, problem.d))
+    of_mean[inside], of_square[inside] = out[:d], out[d : 2 * d]
+    return Unseen(of_mean, of_square, np.zeros(next_to.open.size), float(out[-2]), float(out[-1]))
 
 
 def _hardly_seen(next_to: Neighbours, sets: Sequence[IntArray], log_evidence: float, draws: float) -> list[IntArray]:

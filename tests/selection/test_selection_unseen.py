@@ -15,10 +15,11 @@ from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.problem import problem_of_rows
 from pybayesridge.selection.states import mean_noise
 from pybayesridge.selection.traces import Trace, evidence
-from pybayesridge.selection.unseen import UNKNOWN, Neighbours, Unseen, _of_other_sets, unseen
+from pybayesridge.selection.unseen import ENOUGH, UNKNOWN, Neighbours, Unseen, _of_nodes, _of_other_sets, unseen
 from tests.selection.oracle import regression
 
 EXACT = 1e-9  # relative, of what is computed twice; worst seen 2e-13
+BY_SUM = 1e-3  # relative, of sums over nodes: the visits are rounded
 WITHIN = 6.0
 DRAWS = 1e4
 
@@ -213,3 +214,32 @@ def test_variances_that_are_infinite_have_no_error(n):
     assert np.isfinite(found.unit_se).all()
     assert not np.isnan(found.errors.sd).any()
     assert not np.isnan(found.errors.mean).any()
+
+
+def test_nodes_that_were_hardly_seen():
+    """One set is possible; each node of log g has a known probability, and is a ridge."""
+    problem = make()
+    given = Given(np.array([1.0, 0.0, 1.0, 0.0, 0.0, 0.0]), None, None)
+    exact = enumerate_sets(problem, given)
+    grid = exact.grid
+    share, columns = exact.node_prob, np.array([0, 2])
+    coef, square, noise = np.zeros((share.size, 2)), np.zeros((share.size, 2)), np.zeros(share.size)
+    for i, k in enumerate(grid.k):
+        inverse = np.linalg.inv(problem.block(columns) + k * np.eye(2))
+        coef[i] = inverse @ problem.cross[columns]
+        noise[i] = (problem.yy - problem.cross[columns] @ coef[i]) / (problem.nu - 2.0)
+        square[i] = (coef[i] - exact.mean[columns]) ** 2 + noise[i] * np.diagonal(inverse)
+    gap = np.column_stack([coef - exact.mean[columns], square - share @ square, grid.log_g - share @ grid.log_g])
+    never, seldom = share < 1 / DRAWS, (share >= 1 / DRAWS) & (share < ENOUGH / DRAWS)
+    assert never.any()
+    assert seldom.any()
+    of_never = share[never] @ gap[never] / np.sqrt(max(DRAWS * share[never].sum(), 1.0))
+    expected = np.sqrt(of_never**2 + share[seldom] / DRAWS @ gap[seldom] ** 2)
+    visited = np.repeat(np.arange(share.size), np.round(1e6 * share).astype(int))
+    found = _of_nodes(Neighbours(problem, grid), [(columns, 1.0)], visited, exact.mean, DRAWS)
+    own = np.concatenate([found.mean[columns], found.square[columns], [found.log_g]])
+    assert own == pytest.approx(expected, rel=BY_SUM)
+    assert (np.delete(found.mean, columns) == 0).all()
+    assert 0 < found.noise_var < noise.max()
+    every = _of_nodes(Neighbours(problem, grid), [(columns, 1.0)], visited, exact.mean, 1e300)
+    assert (every.mean == 0).all()
