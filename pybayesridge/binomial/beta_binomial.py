@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import betainc, expit, gammaln, polygamma, psi
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.binomial import compiled_shares
 from pybayesridge.binomial.likelihood import Binomial, from_counts, mean_probability
 from pybayesridge.sites.shape import ShapePrior
 from pybayesridge.sites.tilted import CHUNK, DROP, NORMAL_STEP, PER_UNIT, SIZES, Cavity, Tilted, empty, sum_up
@@ -155,6 +156,13 @@ class BetaBinomial(Binomial):
         )
         return out
 
+    def values_and_slopes(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log likelihood of all copies and its first derivative at linear predictors (K, n)."""
+        found = compiled_shares.values_and_slopes(eta, self.successes, self.failures, self.alpha)
+        if found is None:
+            return self.values(eta), self.slope(eta)
+        return self.copies * found[0], self.copies * found[1]
+
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the tilted densities, which may have more than one top."""
         low, high, top = self._where(cavity)
@@ -173,7 +181,7 @@ class BetaBinomial(Binomial):
                 rows = members[start : start + step]
                 eta, spacing = _nodes(low[rows], high[rows], count, unit if group[1] else np.inf)
                 part = self.rows(rows)
-                sum_up(out, rows, part.values(eta), part.slope(eta), cavity, top, eta, spacing, signed=True)
+                sum_up(out, rows, *part.values_and_slopes(eta), cavity, top, eta, spacing, signed=True)
         return out
 
     def _stretched(self, cavity: Cavity, low: FloatArray, high: FloatArray) -> tuple[float, FloatArray]:

@@ -34,6 +34,7 @@ FUNCTIONS = (
     ("groups_square", None, [*[_POINTER] * 4, *[_INTEGER] * 3, _POINTER]),
     ("groups_scaled", None, [*[_POINTER] * 2, *[_INTEGER] * 2, _POINTER]),
     ("groups_forms", None, [*[_POINTER] * 4, *[_INTEGER] * 2, _POINTER]),
+    ("beta_binomial", None, [_INTEGER, _INTEGER, *[_POINTER] * 3, _DOUBLE, _POINTER, _POINTER]),
     ("tilted_logit", _INTEGER, [_POINTER, _INTEGER, *[_POINTER] * 7]),
 )
 """Names, results and arguments of the functions in ``c``."""
