@@ -46,10 +46,10 @@ class RidgeEstimator(LinearEstimator):
         `how` are further arguments of scikit-learn's check of the responses.
         """
         if self.groups is None:
-            X, y = validate_data(
+            columns_of_x, responses = validate_data(
                 self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, ensure_min_samples=2, **how
             )
-            return used_rows(X, y, sample_weight)
+            return used_rows(columns_of_x, responses, sample_weight)
         X, y = validate_data(self, X, y, skip_check_array=True)
         columns = GroupColumns.of(self.groups, getattr(self, "feature_names_in_", None), self.n_features_in_)
         rows = columns.frame(X)
