@@ -8,11 +8,15 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
   p <- length(post$at)
   drawn <- drawn_components(post, target, size)
   theta <- drawn_coordinates(post, drawn, size, kind)
-  b <- if (in_row_space(post)) from_row_space(post, theta, drawn) else theta[, ncol(theta) - p + seq_len(p), drop = FALSE]
   unit <- post$y_norm[target]
+  of_columns <- unit / post$scale
+  b <- if (in_row_space(post)) {
+    from_row_space(post, theta, drawn, of_columns)
+  } else {
+    theta[, ncol(theta) - p + seq_len(p), drop = FALSE] * rep(of_columns, each = size)
+  }
   spread <- if (!is.null(drawn$parts$noise)) sqrt(drawn$parts$noise[drawn$node]) * drawn$mix * unit
   flat <- if (is_flat(post)) theta[, seq_len(k), drop = FALSE] else matrix(stats::rnorm(size * k), size, k) * spread
-  b <- b * rep(unit / post$scale, each = size)
   names <- c(coefficient_names(object), cut_names(object))
   out <- matrix(0, size, length(names), dimnames = list(NULL, names))
   if (k) out[, post$z_at] <- tcrossprod(flat, post$z_root) - tcrossprod(b, post$on_z) + rep(post$y_on_z[, target], each = size)
@@ -112,16 +116,26 @@ deviations <- function(block, node) {
   out
 }
 
-# Standardised coefficients of draws in the row space, with what they have outside of it.
-from_row_space <- function(post, theta, drawn) {
+# Coefficients, in their units, of draws in the row space, with what they have outside of it: some columns at a time.
+from_row_space <- function(post, theta, drawn, unit) {
   size <- nrow(theta)
   p <- length(post$at)
   inside <- theta[, ncol(theta) - length(post$s) + seq_along(post$s), drop = FALSE]
   if (length(post$s) == p) {
-    return(back_from_right(post, inside))
+    return(back_from_right(post, inside) * rep(unit, each = size))
   }
-  noise <- stats::rnorm(size * p)
-  dim(noise) <- c(size, p)
-  noise <- noise * (sqrt(drawn$parts$beyond[drawn$node]) * drawn$mix)
-  noise + back_from_right(post, inside - times_right(post, noise))
+  spread <- sqrt(drawn$parts$beyond[drawn$node]) * drawn$mix
+  out <- matrix(NA_real_, size, p)
+  pieces <- chunks(p, piece / max(size, length(post$s)))
+  inner <- 0
+  for (j in pieces) {
+    noise <- matrix(stats::rnorm(size * length(j)), size) * spread
+    out[, j] <- noise
+    inner <- inner + noise %*% t(factor_of_right(post, j))
+  }
+  half <- post[["half"]]
+  if (!is.null(post[["right"]])) half <- diag(length(post$s))
+  inner <- tcrossprod(inside - inner %*% half, half)
+  for (j in pieces) out[, j] <- (out[, j] + inner %*% factor_of_right(post, j)) * rep(unit[j], each = size)
+  out
 }

@@ -36,6 +36,9 @@ unpenalized_columns <- function(post) {
   out
 }
 
+# Columns j of what `half` multiplies to V', or of V' itself where it is there.
+factor_of_right <- function(post, j) if (is.null(post[["right"]])) standard_columns(post, j) else t(post$right[j, , drop = FALSE])
+
 # Rows j of V. R's own BLAS multiplies transposed copies faster than crossprod() and tcrossprod().
 right_of <- function(post, j = seq_along(post$at)) {
   if (!is.null(post[["right"]])) {
