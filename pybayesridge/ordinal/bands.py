@@ -12,14 +12,14 @@ from scipy import sparse
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.ordinal.band_space import CutArrowSpace, CutBandSpace
-from pybayesridge.ordinal.posterior import WithCutPoints, cuts_from
+from pybayesridge.ordinal.posterior import CutPointPosterior, cuts_from
 from pybayesridge.sites.arrow_posterior import ArrowPosterior, make_arrow_posterior
 from pybayesridge.sites.band_fit import BandSitesFit
 from pybayesridge.sites.band_posterior import BandSitesPosterior, make_band_posterior
 from pybayesridge.sites.posterior import SitesFunctionals
 
 
-class WithCutsAndBands(WithCutPoints):
+class WithCutsAndBands(CutPointPosterior):
     """What both posteriors with several penalties have: coordinates are distances, h, and coefficients."""
 
     __slots__ = ()

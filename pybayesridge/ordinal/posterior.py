@@ -42,7 +42,7 @@ class CutLaw:
     components: Common
 
 
-class WithCutPoints(SitesPosterior):
+class CutPointPosterior(SitesPosterior):
     """What the joint posterior of coefficients and cut points answers, with one penalty or several.
 
     The design has an intercept, minus the first cut point, which is none of the coefficients here.
@@ -161,7 +161,7 @@ class WithCutPoints(SitesPosterior):
 
 
 @dataclass(frozen=True, slots=True)
-class OrdinalPosterior(WithCutPoints):
+class OrdinalPosterior(CutPointPosterior):
     """The joint posterior of coefficients and cut points with one penalty."""
 
     def without_rows(self, nodes: tuple[Any, ...]) -> OrdinalPosterior:

@@ -18,8 +18,6 @@ from pybayesridge.sites.tilted import Cavity, Tilted, by_equal_steps, normal_cav
 
 if TYPE_CHECKING:
     from pybayesridge.sites.approximation import Approximation, Node
-    from pybayesridge.sites.arrow_bands import ArrowSpace
-    from pybayesridge.sites.bands import BandSpace
 
 
 class RowSites(ABC):
@@ -159,8 +157,8 @@ class RowSites(ABC):
     def without_rows(self) -> Self:
         """The likelihood of none of the rows: what does not run over them is all that is left of it."""
 
-    def in_bands(self, space: BandSpace | ArrowSpace) -> BandSpace | ArrowSpace:
-        """The linear predictors of the sites in the columns of several bands, from those of the rows."""
+    def in_bands(self, space: Any) -> Any:
+        """The linear predictors of the sites in the columns of several bands, from the space of those of the rows."""
         return space
 
     @abstractmethod
