@@ -80,6 +80,16 @@ ONLY_EP = (
     "correlated columns are approximate."
 )
 
+LEAST_NOISE = 1e-5
+"""Share of the variance of the response below which a learned noise variance of a selection is too large by a third
+or more, and the more the smaller it is."""
+
+LITTLE_NOISE = (
+    "The columns explain all but a hundred-thousandth of the variance of the response, which is more than the prior "
+    "of the slab variance allows for: the noise variance, standard deviations and intervals are too large. Give "
+    "slab_var, or fit BayesRidge to the included columns."
+)
+
 ZERO_ONE = "The response is 0 or 1, and modelled as a number: family='binomial' models the probability of 1."
 
 
@@ -372,7 +382,16 @@ def of_spike_slab(res: SelectionEstimates) -> list[Finding]:
             "0.95 can be biased too; use method='ep'."
         )
         out.append(warning("biased-evidence", text))
-    return [*out, *of_approximation(res), *lost_digits(res)]
+    return [*out, *_of_little_noise(res), *of_approximation(res), *lost_digits(res)]
+
+
+def _of_little_noise(res: SelectionEstimates) -> list[Finding]:
+    """Finding on columns that explain more than the prior of the slab variance allows for."""
+    if res.posterior.selection.noiseless or not {"slab_var", "noise_var"} <= set(res.learned):
+        return []
+    design = res.posterior.design
+    left = float(np.squeeze(res.noise_var)) * design.nu / float(np.squeeze(design.y_norm)) ** 2
+    return [warning("little-noise", LITTLE_NOISE, DegenerateFitWarning)] if left < LEAST_NOISE else []
 
 
 def of_approximation(res: SelectionEstimates) -> list[Finding]:
