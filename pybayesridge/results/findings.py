@@ -385,12 +385,12 @@ def of_spike_slab(res: SelectionEstimates) -> list[Finding]:
     return [*out, *_of_little_noise(res), *of_approximation(res), *lost_digits(res)]
 
 
-def _of_little_noise(res: SelectionEstimates) -> list[Finding]:
+def _of_little_noise(res: Any) -> list[Finding]:
     """Finding on columns that explain more than the prior of the slab variance allows for."""
     if res.posterior.selection.noiseless or not {"slab_var", "noise_var"} <= set(res.learned):
         return []
     design = res.posterior.design
-    left = float(np.squeeze(res.noise_var)) * design.nu / float(np.squeeze(design.y_norm)) ** 2
+    left = res.noise_var * design.nu / float(design.y_norm[0]) ** 2
     return [warning("little-noise", LITTLE_NOISE, DegenerateFitWarning)] if left < LEAST_NOISE else []
 
 
