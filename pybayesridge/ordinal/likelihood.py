@@ -34,13 +34,12 @@ from pybayesridge.sites.likelihood import RowSites
 from pybayesridge.sites.tilted import Cavity, Tilted, merged
 
 if TYPE_CHECKING:
-    from pybayesridge.ordinal import band_space
+    from pybayesridge.sites import bands
     from pybayesridge.sites.approximation import Approximation
     from pybayesridge.sites.arrow_bands import ArrowSpace
-    from pybayesridge.sites.bands import BandSpace
     from pybayesridge.sites.gaussian import Sites
 else:
-    band_space = Late("pybayesridge.ordinal.band_space")
+    bands = Late("pybayesridge.sites.bands")
 
 LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
@@ -157,16 +156,14 @@ class Cumulative(RowSites):
         out[of_cuts.size :, :e] = np.eye(e)
         return out
 
-    def in_bands(self, space: BandSpace | ArrowSpace) -> BandSpace | ArrowSpace:
+    def in_bands(self, space: bands.BandSpace | ArrowSpace) -> bands.BandSpace | ArrowSpace:
         """The sites' linear functions in the columns of several bands."""
         e = self.inner
-        if isinstance(space, band_space.BandSpace):
-            rows = self.of_sites(space.rows)
-            return band_space.CutBandSpace(rows, space.k + e, space.design, space.terms, space.gram, e)
+        if isinstance(space, bands.BandSpace):
+            return replace(space, rows=self.of_sites(space.rows), k=space.k + e)
         at = np.r_[self.upper, self.lower]
         level, value = np.r_[space.level[at], np.zeros(e, dtype=np.intp)], np.r_[space.value[at], np.zeros(e)]
-        beside = self.of_sites(space.beside)
-        return band_space.CutArrowSpace(level, value, beside, space.k + e, space.design, space.system, e)
+        return replace(space, level=level, value=value, beside=self.of_sites(space.beside), k=space.k + e)
 
     def of_cut_points(self) -> Binomial:
         """The two factors of each row of the logistic model: failures at upper cut points, successes at lower."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -31,14 +30,28 @@ DRAWS = 4000
 NO_NUMBERS = "ordered categories are no numbers: these results have no residuals; see predict() and ppc()"
 
 
-class OrderedCategories(GeneralizedRidgeResults):
-    """What results for ordered categories have, with one penalty or several; goes before others in the list of bases.
+class OrdinalRidgeResults(GeneralizedRidgeResults):
+    """Posterior of a ridge regression of ordered categories.
+
+    Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="ordinal"``. Coefficients are on the scale of the
+    latent response: a positive one moves the response towards higher categories. There is no intercept; its place is
+    taken by the cut points, see :meth:`cut_points`. Everything else is as for other responses that are not Gaussian.
+
+    Parameters
+    ----------
+    model : BayesRidge
+    fit : OrdinalFit
+    method, solver, parameterization, tol, maxiter
+        As given to ``fit``.
+    recipe : Recipe
 
     Attributes
     ----------
     categories : tuple of str
         In their order.
     """
+
+    model_name: ClassVar[str] = "BayesRidge"
 
     resid = Lacking(NO_NUMBERS)
     resid_response = Lacking(NO_NUMBERS)
@@ -107,20 +120,52 @@ class OrderedCategories(GeneralizedRidgeResults):
         """Posterior means of the probabilities of the categories at the rows of the data, (n, K)."""
         return pd.DataFrame(self._fitted_probabilities, index=self.model.data.row_labels, columns=self.categories)
 
-    def _told_at(self, rows: AnyArray, split: tuple[AnyArray, FloatArray], labels: Any, which: str) -> Any:
-        """Probabilities of the categories at rows, or linear predictors, with labels."""
+    def predict(  # type: ignore[override]
+        self,
+        exog: RowsLike | None = None,
+        transform: bool = True,
+        which: str = "mean",
+        exposure: ArrayLike | str | None = None,
+        **of_groups: Any,
+    ) -> pd.DataFrame | pd.Series:
+        """Posterior means of the probabilities of the categories, or the linear predictor.
+
+        Parameters
+        ----------
+        exog, transform
+            As for other responses.
+        which : {"mean", "linear"}
+            Probabilities, averaged over the posterior, or linear predictors at `params`, without a cut point.
+        exposure
+            Not for ordered categories.
+        **of_groups
+            With several penalties `new_levels` and `groups`, as for :meth:`get_prediction`.
+
+        Returns
+        -------
+        DataFrame or Series
+            A row for each row of `exog`; of probabilities a column for each category. NaN in rows where a variable of
+            the formula is missing.
+        """
         if check_which(which) == "linear":
-            return pd.Series(self.model.predict(self.arrays.params, rows, which="linear"), index=labels)
-        return pd.DataFrame(self._probabilities(rows, split), index=labels, columns=self.categories)
+            return super().predict(exog, transform, which, exposure, **of_groups)
+        found = self.get_prediction(exog, transform, which, exposure=exposure, **of_groups)
+        return pd.DataFrame(found.predicted_mean, index=found.row_labels, columns=self.categories)
 
     def _probabilities(self, rows: AnyArray, split: tuple[AnyArray, FloatArray]) -> FloatArray:
         x, z = split
         return over_complete(rows, lambda keep: self.posterior.probabilities(x[keep], z[keep]))
 
-    def _category_prediction(
-        self, rows: AnyArray, split: tuple[AnyArray, FloatArray], labels: pd.Index
-    ) -> CategoryPrediction:
-        """Probabilities of the categories at rows with uncertainty."""
+    def _predictions(  # type: ignore[override]
+        self, rows: AnyArray, split: tuple[AnyArray, FloatArray], labels: pd.Index, which: str, extent: Any
+    ) -> GeneralizedPrediction | CategoryPrediction:
+        """Probabilities of the categories at rows with uncertainty, or linear predictors.
+
+        Means of probabilities are exact for the approximate posterior; standard deviations and intervals are those of
+        4,000 draws from it, the same at each call.
+        """
+        if check_which(which) == "linear":
+            return super()._predictions(rows, split, labels, which, extent)
         x, z = split
 
         def drawn() -> FloatArray:
@@ -195,87 +240,6 @@ class OrderedCategories(GeneralizedRidgeResults):
         cuts = self.cut_points(alpha)
         own = Written(self._cut_names, [self.center, "sd", *heads(alpha)], rows_of(cuts.to_numpy()))
         return [own, *super().shown_tables(i, alpha)]
-
-
-class OrdinalRidgeResults(OrderedCategories):
-    """Posterior of a ridge regression of ordered categories.
-
-    Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="ordinal"``. Coefficients are on the scale of the
-    latent response: a positive one moves the response towards higher categories. There is no intercept; its place is
-    taken by the cut points, see :meth:`cut_points`. Everything else is as for other responses that are not Gaussian.
-
-    Parameters
-    ----------
-    model : BayesRidge
-    fit : OrdinalFit
-    method, solver, parameterization, tol, maxiter
-        As given to ``fit``.
-    recipe : Recipe
-
-    Attributes
-    ----------
-    categories : tuple of str
-        In their order.
-    """
-
-    model_name: ClassVar[str] = "BayesRidge"
-
-    def predict(  # type: ignore[override]
-        self,
-        exog: RowsLike | None = None,
-        transform: bool = True,
-        which: str = "mean",
-        exposure: ArrayLike | str | None = None,
-    ) -> pd.DataFrame | pd.Series:
-        """Posterior means of the probabilities of the categories, or the linear predictor.
-
-        Parameters
-        ----------
-        exog, transform
-            As for other responses.
-        which : {"mean", "linear"}
-            Probabilities, averaged over the posterior, or linear predictors at `params`, without a cut point.
-        exposure
-            Not for ordered categories.
-
-        Returns
-        -------
-        DataFrame or Series
-            A row for each row of `exog`; of probabilities a column for each category. NaN in rows where a variable of
-            the formula is missing.
-        """
-        return self._told_at(*self._rows_of(exog, transform, exposure), which)
-
-    def get_prediction(  # type: ignore[override]
-        self,
-        exog: RowsLike | None = None,
-        transform: bool = True,
-        which: str = "mean",
-        row_labels: Sequence[Any] | pd.Index | None = None,
-        exposure: ArrayLike | str | None = None,
-    ) -> GeneralizedPrediction | CategoryPrediction:
-        """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible intervals.
-
-        Means of probabilities are exact for the approximate posterior; standard deviations and intervals are those of
-        4,000 draws from it, the same at each call.
-
-        Parameters
-        ----------
-        exog, transform, which, row_labels, exposure
-            As for :meth:`predict`; labels of the rows, instead of those of `exog`.
-        """
-        if check_which(which) == "linear":
-            return super().get_prediction(exog, transform, which, row_labels, exposure)
-        rows, split, labels = self._rows_of(exog, transform, exposure)
-        return self._category_prediction(rows, split, labels if row_labels is None else pd.Index(row_labels))
-
-    def _rows_of(
-        self, exog: RowsLike | None, transform: bool, exposure: Any
-    ) -> tuple[AnyArray, tuple[AnyArray, FloatArray], pd.Index]:
-        """Rows, the same split into penalised and unpenalised columns, and their labels."""
-        rows, labels = self.model.new_rows(exog, transform)
-        self.extent_of_rows(exog, exposure, labels)
-        return rows, self.model.split_rows(rows, self.posterior.design), labels
 
     def _findings_on_reading(self) -> list[Finding]:
         return [findings.intervals_of_generalized(self), *findings.on_reading_ordinal(self)]

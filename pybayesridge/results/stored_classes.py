@@ -75,8 +75,6 @@ STORED = (
     "recipes.Call",
     "recipes.Recipe",
     "ordinal.likelihood.Cumulative",
-    "ordinal.band_space.CutArrowSpace",
-    "ordinal.band_space.CutBandSpace",
     "ordinal.bands.OrdinalArrowPosterior",
     "ordinal.bands.OrdinalBandFit",
     "ordinal.bands.OrdinalBandPosterior",

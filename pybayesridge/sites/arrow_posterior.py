@@ -142,9 +142,7 @@ class ArrowPosterior(BandSitesPosterior):
         for i, node in enumerate(keep.tolist()):
             mean[i], of_levels, of_others = self._halves(node, f)
             variance = np.asarray(of_levels.power(2).sum(axis=1)).ravel() + (of_others**2).sum(axis=1)
-            for bands, factor in zip(self.space.terms.bands, self._factors_at(node), strict=True):
-                variance += ((f.outside[:, list(bands)] @ factor) ** 2).sum(axis=-1)
-            sd[i] = np.sqrt(variance)
+            sd[i] = np.sqrt(variance + self._variance_outside(node, f.outside))
         return mean, sd, self.weight[keep] / self.weight[keep].sum()
 
     def _of_rows(self, x_rows: Any, z_rows: FloatArray) -> ArrowFunctionals:  # type: ignore[override]

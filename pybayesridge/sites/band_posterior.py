@@ -155,6 +155,13 @@ class BandSitesPosterior(SitesPosterior):
             out[:, at] = space.coefficients(gaussian.mean[:, None] + noise, factors)
         return out, which
 
+    def _variance_outside(self, node: int, outside: FloatArray) -> FloatArray:
+        """Variances (m,) of the effects of levels without a row, that `outside` (m, K) multiplies, at a node."""
+        out = np.zeros(len(outside))
+        for bands, factor in zip(self.space.terms.bands, self._factors_at(node), strict=True):
+            out += ((outside[:, list(bands)] @ factor) ** 2).sum(axis=-1)
+        return out
+
     def _factors_at(self, node: int) -> Factors:
         return tuple(each[node] for each in self.factors)
 
@@ -181,10 +188,7 @@ class BandSitesPosterior(SitesPosterior):
                 gaussian, coords = self._node(node, f.coords)
                 rows = Scaled(coords, self.space.k, np.ones(coords.shape[1]))
                 mean[i] = rows.times(gaussian.mean)
-                variance = gaussian.variances(rows)
-                for bands, factor in zip(self.space.terms.bands, self._factors_at(node), strict=True):
-                    variance += ((f.outside[:, list(bands)] @ factor) ** 2).sum(axis=-1)
-                sd[i] = np.sqrt(variance)
+                sd[i] = np.sqrt(gaussian.variances(rows) + self._variance_outside(node, f.outside))
         return mean, sd, self.weight[keep] / self.weight[keep].sum()
 
     def _of_rows(self, x_rows: Any, z_rows: FloatArray) -> SitesFunctionals:
