@@ -12,8 +12,8 @@ help: ## list the targets
 demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab; writes report-ridge.html and report-spikeslab.html
 	@$(PY) -m pybayesridge demo --report report.html
 
-# Cases of each parametrised test at most: here; all of them in continuous integration.
-CASES = $(if $(PYBAYESRIDGE_THOROUGH),,--cases $(1))
+# Of each parametrised test a case; all of them in continuous integration.
+CASES = $(if $(PYBAYESRIDGE_THOROUGH),,--cases 1)
 
 CHECKS := lint typecheck docs-check test-python test-oldest test-r
 
@@ -31,7 +31,7 @@ typecheck: .venv/.dev ## mypy
 	$(PY) -m mypy
 
 test-python: .venv/.dev ## pytest with the newest dependencies
-	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q $(call CASES,2) -n auto --dist worksteal -m 'not against_r'
+	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q $(CASES) -n auto --dist worksteal -m 'not against_r'
 
 # Versions change formulas, frames, tables, files and the command line, and the linear algebra beneath them: what the
 # files directly in tests/ go through. test-old-processor runs all cases of all files with the oldest versions.

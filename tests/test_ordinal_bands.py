@@ -74,15 +74,15 @@ def by_quadrature(res) -> dict[str, np.ndarray | float]:
     first, second = draws["low|mid"], draws["mid|high"]
     of = np.column_stack([first, np.log(second - first), draws["x"]])
     middle, root = of.mean(axis=0), 1.3 * np.linalg.cholesky(np.cov(of.T))
-    nodes, weights = np.polynomial.hermite_e.hermegauss(13)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(11)
     at = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij")).reshape(3, -1)
     log_w = np.log(np.einsum("i,j,k->ijk", weights, weights, weights).ravel()) + 0.5 * (at**2).sum(axis=0)
     c1, log_d, slope = middle[:, None] + root @ at
     d = np.exp(log_d)
     # Flat in the distance, of which the logarithm is the coordinate.
     log_w += np.log(np.diag(root)).sum() + log_d
-    sds = np.exp(np.linspace(np.log(0.02), np.log(20), 41))
-    effects, of_effects = np.polynomial.hermite_e.hermegauss(41)
+    sds = np.exp(np.linspace(np.log(0.02), np.log(20), 25))
+    effects, of_effects = np.polynomial.hermite_e.hermegauss(25)
     log_l = np.zeros((sds.size, c1.size))
     for i, sd in enumerate(sds):
         for level in np.unique(g):

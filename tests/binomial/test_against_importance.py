@@ -12,7 +12,7 @@ from scipy.special import expit
 from pybayesridge import PrecisionWarning, SpikeSlab
 from tests.binomial.importance import Data, leave_one_out, reference
 from tests.binomial.selection_oracle import brute_force
-from tests.effort import number
+from tests.effort import number, only_thorough
 
 SEEDS = number(10, 2)
 ALONE = 6.0  # |z| of one number; worst seen 3.5, the standard deviation of the intercept of CARS
@@ -91,6 +91,7 @@ def test_the_reference_agrees_with_quadrature(given):
     assert (np.abs(one.sd - sd) < GRID * sd).all()
 
 
+@only_thorough
 @pytest.mark.every_case
 @pytest.mark.parametrize("kind", ["thousands", "mixed"])
 def test_many_trials_are_within_the_stated_errors(kind):
@@ -112,6 +113,7 @@ def test_many_trials_are_within_the_stated_errors(kind):
         assert abs(off.sum()) < SCORE * np.hypot(score.mcse, error)
 
 
+@only_thorough
 def test_long_tails_of_nearly_separated_responses_are_within_the_stated_errors():
     ones = np.ones(32)
     x = standardized(CARS[:, 1:], ones)

@@ -21,7 +21,7 @@ from pybayesridge.selection.sampler import allowed_mean_error
 from pybayesridge.selection.starts import Start
 from tests.binomial.problems import with_responses
 from tests.binomial.selection_oracle import brute_force
-from tests.effort import number
+from tests.effort import number, only_thorough
 
 WITHIN = 4.0
 KEPT = 0.07  # of probabilities by some 1,000 kept states
@@ -234,6 +234,7 @@ def test_kept_states_are_thinned_evenly():
     assert len(large.after(10**6)) == len(large.states)
 
 
+@only_thorough
 def test_sampling_goes_on_until_means_are_known(monkeypatch):
     """Probabilities are known at once to 0.1: what is left decides."""
     rng = np.random.default_rng(4)

@@ -16,7 +16,7 @@ from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.light import Proposals, Sums, Walkers, priors_of_sizes
 from pybayesridge.selection.problem import problem_of_rows
-from tests.effort import number
+from tests.effort import number, only_thorough
 from tests.selection.oracle import log_marginal, regression
 
 WITHIN = 6.0  # |z| of single walks; worst seen 4.2, of some hundred: errors that few walkers tell have long tails
@@ -432,6 +432,7 @@ def test_walkers_that_disagree_walk_on(monkeypatch):
     assert not found.converged
 
 
+@only_thorough
 def test_dense_starts_are_left_and_found():
     """Chains that start with half of the columns, or with none, agree on how many are in."""
     rng = np.random.default_rng(3)

@@ -11,6 +11,7 @@ from scipy.stats import t as student_t
 from pybayesridge import BayesRidge, load
 from pybayesridge.cli import main
 from pybayesridge.sites import student
+from tests.effort import only_thorough
 
 MEANS, SDS = 0.05, 0.05
 """Against 80,000 draws of a hundred chains; of 400,000 the largest seen are .01 standard deviations and .7 %."""
@@ -103,6 +104,7 @@ def test_bands_are_those_of_a_sampler():
     check(res, draws, list(res.params.index))
 
 
+@only_thorough
 @pytest.mark.parametrize("df", [3.0, None])
 def test_groups_are_those_of_a_sampler(monkeypatch, df):
     """Also where two numbers of degrees of freedom are averaged over."""
@@ -120,6 +122,7 @@ def test_groups_are_those_of_a_sampler(monkeypatch, df):
         assert 2 < res.hyperparameters().loc["df", "mean"] < 10
 
 
+@only_thorough
 def test_few_rows_and_heavy_tails():
     """Where sigma is far below its most probable values there are several tops."""
     rng = np.random.default_rng(301)
