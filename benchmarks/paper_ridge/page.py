@@ -30,6 +30,8 @@ from benchmarks.paper_ridge.summary import (
 PACKAGES = ["pybayesridge", "numpy", "scipy", "pandas", "fastridge"]
 ORDERS = {1: "Linear", 2: "Second order", 3: "Third order"}
 NOTES = "notes.json"
+OTHERS = {"equation_11": "eq. 11", "em_tau2": "EM τ²", "exact": "exact", "default": "default"}
+"""Methods without a number in the paper, and their columns."""
 
 INTRODUCTION = """\
 Tew, Boley & Schmidt (2023), Table 2: mean R² (accuracy in the last rows) on the test rows of random 70/30 splits.
@@ -41,7 +43,8 @@ many products, one random selection is used for all splits, as in the paper. The
   uses the stopping rule of the paper. *eq. 11* is the paper's own equation (11), `fit("em", dof="paper")`.
 * **Fix**, **GLM**: leave-one-out over the fixed grid and over glmnet's. *Fix pub.*, *GLM pub.*: as in the authors'
   code, with a score that omits the leverage of the intercept, and the grid of glmnet without the factor n.
-* **exact**: the penalty integrated out. **default**: `fit("em")`.
+* **EM τ²**: `fit("em")`, the mode as a density in (τ², σ²). **exact**: the penalty integrated out.
+* **default**: `BayesRidge(y, X).fit()`, the same under the package's own prior, `"r2"`.
 * **T**: time of leave-one-out over time of EM, both from the arrays to the result: with the fixed grid / glmnet's
   grid / the authors' package fastridge on the same rows (fixed grid), then the paper's. One thread; medians over the
   first splits (as many as `timed` in table2.csv; fastridge: one).
@@ -76,7 +79,7 @@ def cell(summary: pd.DataFrame, name: str, order: int, method: str, marked: bool
 def order_table(summary: pd.DataFrame, order: int, marked: set[tuple[str, int, str]]) -> str:
     """One of the three parts of Table 2."""
     head = ["data", "n", "p*", "splits", "T fix / glm / fastridge (paper)", "EM", "EM pub.", "Fix", "Fix pub."]
-    head += ["GLM", "GLM pub.", "eq. 11", "exact", "default"]
+    head += ["GLM", "GLM pub.", *OTHERS.values()]
     rows = []
     for name, published in TABLE2.items():
         if order not in published.orders:
@@ -88,13 +91,24 @@ def order_table(summary: pd.DataFrame, order: int, marked: set[tuple[str, int, s
             count = [f"({published.n})", f"({paper.p})", "no data" if name not in LOADERS else "not run"]
             marks = [f"- ({number(v)})" for v in paper.scores]
             rows.append(
-                [title, *count, f"({times(paper.ratio)})", marks[0], "-", marks[1], "-", marks[2], *["-"] * 4]
+                [
+                    title,
+                    *count,
+                    f"({times(paper.ratio)})",
+                    marks[0],
+                    "-",
+                    marks[1],
+                    "-",
+                    marks[2],
+                    "-",
+                    *["-"] * len(OTHERS),
+                ]
             )
             continue
         ratios = [ratio(summary, name, order, m) for m in ("fixed", "glmnet")]
         ratios.append(ratio(summary, name, order, "fastridge_fixed", "fastridge_em"))
         cells = {m: cell(summary, name, order, m, (name, order, m) in marked) for m in BESIDE}
-        other = {m: number(value_of(summary, name, order, m)) for m in (*PAPERS, "equation_11", "exact", "default")}
+        other = {m: number(value_of(summary, name, order, m)) for m in (*PAPERS, *OTHERS)}
         rows.append(
             [
                 title,
@@ -103,9 +117,7 @@ def order_table(summary: pd.DataFrame, order: int, marked: set[tuple[str, int, s
                 f"{first['splits']}{'*' if first['earlier'] else ''}",
                 f"{' / '.join(times(r) for r in ratios)} ({times(paper.ratio)})",
                 *(text for m in BESIDE for text in (cells[m], other[f"{m}_published"])),
-                other["equation_11"],
-                other["exact"],
-                other["default"],
+                *(other[m] for m in OTHERS),
             ]
         )
     return table(head, rows)
