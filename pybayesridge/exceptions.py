@@ -12,7 +12,7 @@ class ConvergenceWarning(PybayesridgeWarning):
 
 
 class DegenerateFitWarning(PybayesridgeWarning):
-    """The posterior has no interior mode, or the data are fitted exactly or nearly; the result is a limit of fits."""
+    """The posterior has no interior mode, or the data are fitted exactly; the result is the limit of fits."""
 
 
 class ApproximationWarning(PybayesridgeWarning):

@@ -14,7 +14,7 @@ from pybayesridge.binomial.walk import BinaryWalk
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.selection.collapsed import log_prior
 from pybayesridge.selection.fit import MAXITER, assembled, largest_set, n_walkers
-from pybayesridge.selection.grid import Given, Grid, grid_of
+from pybayesridge.selection.grid import Given, Grid, grid_of, least_prior
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.sampler import Progress, run_walk
 from pybayesridge.selection.search import ForwardSearch
@@ -55,7 +55,8 @@ def binary_grid(rows: BinomialRows, given: Given) -> Grid:
         diag=(trials / trials.mean()) @ rows.square,
         n=rows.x.shape[0] * LATENT_VARIANCE[rows.likelihood.link],
     )
-    return grid_of(weighted, replace(given, noise_var=1.0, flat=rows.c.shape[1]))
+    given = replace(given, noise_var=1.0, flat=rows.c.shape[1])
+    return grid_of(weighted, given, prior=least_prior(weighted, given))
 
 
 def fit_binary_selection(

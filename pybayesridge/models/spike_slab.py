@@ -113,12 +113,14 @@ class SpikeSlab(BeforeFit, SelectionModel):
     explain a priori, h = d p v / (d p v + s2), is uniform. A given `slab_var` has no prior and says nothing about p;
     s2, if learned, is then such that h at the median of p is uniform. If `slab_var` and `noise_var` are both given, p
     has the prior above, and h none. Bounds are p from 0.01 / G (or less, if less than one column is expected) to
-    0.995 (or more, if more than half of the columns are), and, if v is learned, log(h / (1 - h)) from -5 to 6. In h,
-    d stands for the sum over columns of their (weighted, 1/n) mean squares on the prior's scale, without their parts
-    in the unpenalised columns; where the p_j are given, d p is the sum weighted by p_j. ``"exact"`` integrates over
-    this prior. ``"ep"`` averages fits over a lattice in logit p and log(h / (1 - h)), weighted by EP's evidence and
-    the prior, with the noise at its maximum; with ``hyper="maximize"`` it takes the maximum of the evidence times the
-    density of (t, log(h / (1 - h)), log s2), as ``"damped"`` and ``"pcep"`` do.
+    0.995 (or more, if more than half of the columns are), and, if v is learned, log(h / (1 - h)) from -5 to 6: up to
+    a share of .9975. Where more than .01 of the posterior probability may be above, as with noise below a tenth of
+    the signal, the upper bound is where less than 1e-8 is left. In h, d stands for the sum over columns of their
+    (weighted, 1/n) mean squares on the prior's scale, without their parts in the unpenalised columns; where the p_j
+    are given, d p is the sum weighted by p_j. ``"exact"`` integrates over this prior. ``"ep"`` averages fits over a
+    lattice in logit p and log(h / (1 - h)), weighted by EP's evidence and the prior, with the noise at its maximum;
+    with ``hyper="maximize"`` it takes the maximum of the evidence times the density of (t, log(h / (1 - h)), log s2),
+    as ``"damped"`` and ``"pcep"`` do.
 
     If the unpenalised columns fit the response exactly, as an intercept does a constant one, a noise variance that is
     learned goes to 0 and the results are the limit: the coefficients of all other columns are 0 with standard

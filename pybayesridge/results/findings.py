@@ -80,14 +80,12 @@ ONLY_EP = (
     "correlated columns are approximate."
 )
 
-LEAST_NOISE = 1e-5
-"""Share of the variance of the response below which a learned noise variance of a selection is too large by a third
-or more, and the more the smaller it is."""
+UNCERTAIN_NATS = 0.1
+"""Error of a log likelihood by rounding from which a selection with hardly any noise is uncertain."""
 
 LITTLE_NOISE = (
-    "The columns explain all but a hundred-thousandth of the variance of the response, which is more than the prior "
-    "of the slab variance allows for: the noise variance, standard deviations and intervals are too large. Give "
-    "slab_var, or fit BayesRidge to the included columns."
+    "The noise is so small relative to the response that rounding errors of sums of squares matter: inclusion "
+    "probabilities, the noise variance, standard deviations and the log evidence are uncertain."
 )
 
 ZERO_ONE = "The response is 0 or 1, and modelled as a number: family='binomial' models the probability of 1."
@@ -386,12 +384,9 @@ def of_spike_slab(res: SelectionEstimates) -> list[Finding]:
 
 
 def _of_little_noise(res: Any) -> list[Finding]:
-    """Finding on columns that explain more than the prior of the slab variance allows for."""
-    if res.posterior.selection.noiseless or not {"slab_var", "noise_var"} <= set(res.learned):
-        return []
-    design = res.posterior.design
-    left = res.noise_var * design.nu / float(design.y_norm[0]) ** 2
-    return [warning("little-noise", LITTLE_NOISE, DegenerateFitWarning)] if left < LEAST_NOISE else []
+    """Finding on columns that explain all of the response but what rounding errors may be."""
+    found = res.uncertain_nats > UNCERTAIN_NATS
+    return [warning("little-noise", LITTLE_NOISE, PrecisionWarning)] if found else []
 
 
 def of_approximation(res: SelectionEstimates) -> list[Finding]:

@@ -65,6 +65,7 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
     n_events: float
 
     noise_var = Lacking("{reason}: these results have no noise_var")
+    uncertain_nats = 0.0
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from scipy.special import logit
 
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive_int
+from pybayesridge.ep.model.least_squares import EPS
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.left_out import LeftOut
@@ -144,7 +145,7 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
 
     def _settle(self) -> None:
         super()._settle()
-        _ = self.monte_carlo_errors
+        _ = self.monte_carlo_errors, self.uncertain_nats
 
     def starting_point(self) -> StartingPoint:
         """Starting point of another fit of the same columns, for ``fit(start=)``."""
@@ -161,6 +162,21 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
             return loss
         best = posterior.selection.best_hyper
         return max(loss, posterior.data.loss_of_moments(best.noise_var / best.slab_var))
+
+    @cached_property
+    def uncertain_nats(self) -> float:
+        """Approximate error of log likelihoods by rounding, which is large where there is hardly any noise.
+
+        Sums of squares that nearly cancel have errors in the last digit of the largest of them: of the response, and
+        for the exact method also of the parts of single columns.
+        """
+        posterior, selection = self.posterior, self.posterior.selection
+        if selection.noiseless:
+            return 0.0
+        square = 1.0
+        if posterior.exact is not None and self.has_joint_posterior:
+            square += float(posterior.data.gram_diag @ np.square(posterior.exact.mean))
+        return 0.5 * EPS * square * float(posterior.design.y_norm[0]) ** 2 / self.noise_var
 
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.ep.model.least_squares import EPS
 from pybayesridge.selection.collapsed import FLOOR, of_left_over
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.problem import Problem
@@ -58,7 +59,7 @@ def enumerate_sets(
     if grid.log_g.size > 1 or grid.unit_odds is None:
         before = _marginals(grid, log_joint)[0]
         for fineness in range(1, REFINEMENTS + 1):
-            grid = grid_of(problem, given, panel=COARSE * 0.5**fineness)
+            grid = grid_of(problem, given, panel=COARSE * 0.5**fineness, prior=grid.prior)
             log_joint = joint_table(problem, grid)
             now = _marginals(grid, log_joint)[0]
             error = float(np.abs(now - before).max(initial=0.0))
@@ -235,7 +236,7 @@ def _summed(
         states=states,
         grid=grid,
         method="enumeration",
-        converged=error <= QUADRATURE_TOL,
+        converged=error <= QUADRATURE_TOL + 0.5 * EPS * problem.yy / float(states.mean_noise().min()),
         n_iter=int(log_joint.size),
         quadrature_error=error,
     )

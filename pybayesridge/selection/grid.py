@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit, log_expit, logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.ep.model.eta_bound import RESOLVED, Regression, least_left, reach_of
 from pybayesridge.ep.model.hyper_prior import HyperPrior, bell, hyper_prior
 from pybayesridge.selection.problem import Problem
 
@@ -32,8 +33,9 @@ NOISE_PANEL = 3.0
 """Width of a panel in posterior standard deviations of log s2, where the slab's variance is given and s2 is learned:
 log g then is log s2 but for its sign, and s2 is known the better the more rows there are."""
 
-RESOLVED = 1e-10
-"""Share of the response's square below which a residual sum of squares is not resolved, nor s2 looked for."""
+UNSEEN = 1e-10
+"""Share of the response's square down to which s2 is looked for where columns can fit the response exactly, unless a
+few columns leave less."""
 
 NOISE_REACH = 8.0
 """Standard deviations of log s2 beyond its smallest and largest estimate that these panels reach."""
@@ -45,11 +47,7 @@ MOST_SOLVED = 2500
 """Up to this many columns the residual sum of squares of all of them bounds s2 from below."""
 
 STEEPEST = 8.0
-"""Nats that the likelihood may change by within the last panel of log g where v is learned."""
-
-EXPLAINED = 0.98
-"""Share of the response's square that columns have to explain for log g to lie at its upper bound where s2 is not
-given."""
+"""Nats that the likelihood may change by within the last panel of log g where v is learned and s2 is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,16 +255,22 @@ def _panels(breaks: FloatArray, width: float) -> FloatArray:
     return np.concatenate([*parts, breaks[-1:]])
 
 
-def _left_by_all(problem: Problem) -> float:
-    """The residual sum of squares of all columns; 0 where they may explain everything."""
+def _least_left(problem: Problem, given: Given) -> float:
+    """A lower bound of the residual sum of squares: that of all columns, where they cannot explain everything."""
     if problem.d > min(MOST_SOLVED, problem.nu):
-        return 0.0
+        return min(least_left(_regression(problem, given)), UNSEEN * problem.yy)
     fit, *_ = np.linalg.lstsq(problem.block(np.arange(problem.d)), problem.cross, rcond=None)
     return max(problem.yy - float(problem.cross @ fit), 0.0)
 
 
-def _finer_at_end(breaks: FloatArray, least: float) -> FloatArray:
-    """Halve the last panel until it is at most `least` wide."""
+def _finer_at_end(problem: Problem, noise_var: float, breaks: FloatArray, panel: float) -> FloatArray:
+    """Halve the last panel until the log likelihood does not change by more than some nats in it.
+
+    Where noise is next to nothing the least bound of the share explained is where the posterior may lie. A direction
+    of the columns with eigenvalue e and c² to explain adds ``c² / (1 + g e)`` to R; its slope in log g is c² / 4 at
+    most.
+    """
+    least = panel * STEEPEST * 8.0 * noise_var / problem.yy if problem.yy > 0 else np.inf
     left, end = float(breaks[-2]), float(breaks[-1])
     halved = []
     while end - left > least:
@@ -275,25 +279,14 @@ def _finer_at_end(breaks: FloatArray, least: float) -> FloatArray:
     return np.concatenate([breaks[:-1], halved, breaks[-1:]])
 
 
-def _slope(problem: Problem, noise_var: float | None) -> float:
-    """How fast the log likelihood can rise with log g at its upper bound.
-
-    Where noise is next to nothing the bound of the share explained is where the posterior lies. A direction of the
-    columns with eigenvalue e and c² to explain adds ``c² / (1 + g e)`` to R; its slope in log g is c² / 4 at most.
-    """
-    if noise_var is not None:
-        return problem.yy / (8.0 * noise_var)
-    return 0.5 * problem.nu if _left_by_all(problem) < (1.0 - EXPLAINED) * problem.yy else 0.0
-
-
-def _noise_panels(problem: Problem, slab_var: float, even: float, panel: float) -> FloatArray:
+def _noise_panels(problem: Problem, slab_var: float, least: float, even: float, panel: float) -> FloatArray:
     """Panels of log g = log v - log s2 where v is given, as wide as s2 can matter and as fine as it is known.
 
-    The prior of log g is logistic about `even`. Where all that there is to explain is noise, the density of log g
-    falls as ``exp(nu log g / 2)`` times the prior, whose slope is at most 1, and -1 only where eta is positive.
+    `least` bounds the residual sum of squares from below. The prior of log g is logistic about `even`. Where all
+    that there is to explain is noise, the density of log g falls as ``exp(nu log g / 2)`` times the prior, whose
+    slope is at most 1, and -1 only where eta is positive.
     """
     nu, sd = max(problem.nu, 1.0), float(np.sqrt(2.0 / max(problem.nu, 1.0)))
-    least = max(_left_by_all(problem), RESOLVED * problem.yy)
     low, high = np.log(slab_var * nu / np.array([problem.yy, least])).tolist()
     reach = max(NOISE_REACH * sd, TAIL / (0.5 * nu - 1.0)) if nu > 2.0 else np.inf
     far = max(low - reach, min(low, even) - TAIL / (0.5 * nu + 1.0))
@@ -301,7 +294,41 @@ def _noise_panels(problem: Problem, slab_var: float, even: float, panel: float) 
     return _panels(ends, min(NOISE_PANEL * sd, 1.0) * panel)
 
 
-def grid_of(problem: Problem, given: Given, *, panel: float = 1.0) -> Grid:
+def prior_of(problem: Problem, given: Given) -> HyperPrior:
+    """The prior of the hyperparameters, where v is learned with eta as far as it has posterior probability."""
+    prior = least_prior(problem, given)
+    if given.slab_var is not None:
+        return prior
+    return replace(prior, eta_high=reach_of(prior, _regression(problem, given)).eta_high)
+
+
+def _regression(problem: Problem, given: Given) -> Regression:
+    return Regression(
+        problem.cross,
+        problem.diag,
+        problem.yy,
+        problem.nu,
+        problem.stacked,
+        problem.units,
+        given.prior_inclusion,
+        given.noise_var,
+    )
+
+
+def least_prior(problem: Problem, given: Given) -> HyperPrior:
+    """The same, with eta up to the least bound."""
+    return hyper_prior(
+        problem.units.n,
+        problem.diag,
+        problem.n,
+        expected_size=given.expected_size,
+        given=given.prior_inclusion,
+        slab_given=given.slab_var is not None,
+        noise_given=given.noise_var is not None,
+    )
+
+
+def grid_of(problem: Problem, given: Given, *, panel: float = 1.0, prior: HyperPrior | None = None) -> Grid:
     """Nodes for a problem.
 
     Parameters
@@ -310,31 +337,26 @@ def grid_of(problem: Problem, given: Given, *, panel: float = 1.0) -> Grid:
     given : Given
     panel : float
         Width of a panel of log g.
+    prior : HyperPrior, optional
+        That of :func:`prior_of`, if it is known.
     """
     units = problem.units
     p = given.prior_inclusion
-    prior = hyper_prior(
-        units.n,
-        problem.diag,
-        problem.n,
-        expected_size=given.expected_size,
-        given=p,
-        slab_given=given.slab_var is not None,
-        noise_given=given.noise_var is not None,
-    )
+    prior = prior or prior_of(problem, given)
     odds, log_none = (None, 0.0) if p is None else _unit_odds(p[units.order[units.start[:-1]]])
     if given.slab_var is not None and given.noise_var is not None:
         log_g, log_weight = np.array([np.log(given.slab_var) - np.log(given.noise_var)]), np.zeros(1)
     else:
         if given.slab_var is not None:
             even = -float(prior.scale_at(prior.center if p is None else None, np.zeros(())))
-            breaks = _noise_panels(problem, given.slab_var, even, panel)
+            least = max(_least_left(problem, given), RESOLVED * problem.yy)
+            breaks = _noise_panels(problem, given.slab_var, least, even, panel)
         else:
             log_p = np.zeros(1) if p is not None else log_expit(_steps_of_t(prior))
             ends = np.array([prior.eta_low, prior.eta_high])
             breaks = _panels(np.unique(ends[:, None] - log_p - prior.log_spread), panel)
-            slope = _slope(problem, given.noise_var)
-            breaks = _finer_at_end(breaks, panel * STEEPEST / slope if slope > 0 else np.inf)
+            if given.noise_var is not None:
+                breaks = _finer_at_end(problem, given.noise_var, breaks, panel)
         log_g, weight = composite(breaks, NODES_G)
         log_weight = np.log(weight)
     noise: FloatArray | None = None

@@ -13,7 +13,7 @@ from pybayesridge.ep.learning.objective import build_objective
 from pybayesridge.ep.model.hyper_prior import hyper_prior, median_size
 from pybayesridge.ep.model.hyperparameters import KnownHyperparameters
 from pybayesridge.ep.model.least_squares import Data
-from pybayesridge.selection.grid import Given, composite, grid_of, quantiles_of_t
+from pybayesridge.selection.grid import Given, composite, grid_of, least_prior, quantiles_of_t
 from pybayesridge.selection.problem import problem_of_rows
 
 STEP = 1e-5
@@ -139,7 +139,8 @@ def test_probabilities_of_nearly_none_and_nearly_all_of_many_columns(known, n_un
     """Where p^m (1 - p)^(n - m) rises within a hundredth of the range of t."""
     x = np.random.default_rng(0).standard_normal((20, 6))
     problem = replace(problem_of_rows(x, np.ones(20)), units=units_of(n_units), diag=np.full(n_units, 20.0))
-    grid = grid_of(problem, Given(**KNOWN[known]))
+    given = Given(**KNOWN[known])
+    grid = grid_of(problem, given, prior=least_prior(problem, given))
     center = logit(1 / n_units)
     low, high = logit(0.01 / n_units), logit(0.995)
     # Closer nodes at both ends, where the density is steep.

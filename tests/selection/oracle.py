@@ -55,7 +55,7 @@ def gauss(low, high, points, panels=1):
     return (left + width * (x + 1) / 2).ravel(), np.log(np.tile(w * width / 2, panels))
 
 
-def hyper_nodes(X, y, labels, p, v, s2, *, expected_size=1.0, points=48):
+def hyper_nodes(X, y, labels, p, v, s2, *, expected_size=1.0, points=48, eta_high=6.0):
     """Points (prior probabilities of units, g, s2 or None) and log weights.
 
     Each point has the density of t = logit p, where that is learned, times that of v or s2: v is such that the share
@@ -76,7 +76,7 @@ def hyper_nodes(X, y, labels, p, v, s2, *, expected_size=1.0, points=48):
         log_wt = log_wt + np.log(bell(ts - t0))
         middle = size / n_units * lengths.sum()
     log_wt = log_wt - np.log(np.exp(log_wt).sum())
-    etas, log_we = gauss(-5.0, 6.0, points)
+    etas, log_we = gauss(-5.0, eta_high, points, int(np.ceil((eta_high + 5.0) / 11.0)))
     log_we = log_we + np.log(bell(etas))
     log_we -= np.log(np.exp(log_we).sum())
     if v is not None and s2 is None:
@@ -99,12 +99,12 @@ def hyper_nodes(X, y, labels, p, v, s2, *, expected_size=1.0, points=48):
     return out, np.array(weights)
 
 
-def brute_force(X, y, *, nu=None, labels=None, p=None, v=None, s2=None, expected_size=1.0, points=48):
+def brute_force(X, y, *, nu=None, labels=None, p=None, v=None, s2=None, expected_size=1.0, points=48, eta_high=6.0):
     """Sum over all sets of units and all points of the hyperparameters."""
     n, d = X.shape
     nu = n if nu is None else nu
     labels = np.arange(d) if labels is None else labels
-    nodes, log_w = hyper_nodes(X, y, labels, p, v, s2, expected_size=expected_size, points=points)
+    nodes, log_w = hyper_nodes(X, y, labels, p, v, s2, expected_size=expected_size, points=points, eta_high=eta_high)
     each = np.array([node[0] for node in nodes])
     g = np.array([node[1] for node in nodes])
     noise = None if nodes[0][2] is None else np.array([node[2] for node in nodes])

@@ -8,11 +8,12 @@ import numpy as np
 from scipy.special import expit, log_expit, logit
 
 from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.ep.model.eta_bound import RESOLVED
 from pybayesridge.ep.model.hyper_prior import HyperPrior, bell
 from pybayesridge.ep.model.hyperparameters import Hyperparameters, KnownHyperparameters
 
 #: Bounds of log s2 relative to the mean square of the response.
-_LOG_NOISE = (np.log(1e-8), np.log(4.0))
+_LOG_NOISE = (np.log(RESOLVED), np.log(4.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.data.units import units_of
 from pybayesridge.ep.algorithms.solve import fit_sites
 from pybayesridge.ep.learning.coordinates import LearnedCoordinates, coordinates
 from pybayesridge.ep.learning.evidence_gradient import evidence_gradient
+from pybayesridge.ep.model.eta_bound import Regression, reach_of
 from pybayesridge.ep.model.hyper_prior import hyper_prior
 from pybayesridge.ep.model.hyperparameters import Hyperparameters, KnownHyperparameters
 from pybayesridge.ep.model.least_squares import Data
@@ -48,6 +50,8 @@ class Objective:
         Columns with equal numbers are in or out together.
     n_steps, n_fac : int
         Values of the hyperparameters tried and covariance evaluations so far.
+    strong : (float, float, float) or None
+        Where there is hardly any noise, p, v and s2 of a likely set of columns.
     """
 
     data: Data
@@ -56,6 +60,7 @@ class Objective:
     groups: IntArray | None = None
     n_steps: int = 0
     n_fac: int = 0
+    strong: tuple[float, float, float] | None = None
 
     @property
     def n_groups(self) -> int:
@@ -142,6 +147,15 @@ def build_objective(
         slab_given=given.slab_var is not None,
         noise_given=given.noise_var is not None,
     )
+    strong = None
+    if given.slab_var is None:
+        products, noise_var = data.products, given.noise_var
+        of = Regression(
+            data.cross, data.gram_diag, data.yy, data.nu, products, units_of(data.n_columns, groups), p, noise_var
+        )
+        reach = reach_of(prior, of)
+        prior, strong = replace(prior, eta_high=reach.eta_high), reach.strong
     # Of a y of zeros the noise variance, where it is given, is the only unit there is.
     noise_unit = data.yy / data.nu if data.yy > 0 else given.noise_var or 1.0
-    return Objective(data, coordinates(prior, given, data.n_columns, noise_unit), noise_unit, groups)
+    place = coordinates(prior, given, data.n_columns, noise_unit)
+    return Objective(data, place, noise_unit, groups, strong=strong)

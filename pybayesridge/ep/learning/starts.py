@@ -23,7 +23,10 @@ _SAME = 0.3
 
 
 def start_points(objective: Objective) -> list[FloatArray]:
-    """As few columns as expected and much noise, or many and little noise; the slab explains the rest."""
+    """As few columns as expected and much noise, or many and little noise; the slab explains the rest.
+
+    Where there is hardly any noise also what a forward selection explains: it is far from both.
+    """
     place, data = objective.place, objective.data
     given, unit = place.given, objective.noise_unit
     few = expit(place.prior.center)
@@ -34,9 +37,16 @@ def start_points(objective: Objective) -> list[FloatArray]:
         s2 = noise * unit if given.noise_var is None else given.noise_var
         spread = np.exp(place.prior.log_spread) * (p if shared else 1.0)
         v = max(unit - s2, 0.1 * unit) / spread if given.slab_var is None else given.slab_var
-        probabilities = np.full(data.n_columns, p) if given.prior_inclusion is None else given.prior_inclusion
-        out.append(place.place(Hyperparameters(probabilities, float(v), float(s2))))
+        out.append(_placed(objective, p, float(v), float(s2)))
+    if objective.strong is not None:
+        out.append(_placed(objective, *objective.strong))
     return out
+
+
+def _placed(objective: Objective, p: float, v: float, s2: float) -> FloatArray:
+    """The x of these hyperparameters, and of given p_j."""
+    given, d = objective.place.given.prior_inclusion, objective.data.n_columns
+    return objective.place.place(Hyperparameters(np.full(d, p) if given is None else given, v, s2))
 
 
 def rough_modes(objective: Objective, start: tuple[Hyperparameters, ColumnSites] | None = None) -> list[Trial]:

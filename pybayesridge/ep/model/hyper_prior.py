@@ -29,7 +29,8 @@ from scipy.special import expit, log_expit
 from pybayesridge._types import FloatArray
 
 ETA_BOUNDS = (-5.0, 6.0)
-"""Range of eta, the log odds of the explained share."""
+"""Range of eta, the log odds of the explained share; its upper end is raised where there is hardly any noise
+(:mod:`pybayesridge.ep.model.eta_bound`)."""
 
 LEAST_SHARE = 0.01
 """The least prior inclusion probability is this fraction of one column (or of fewer, if fewer are expected)."""

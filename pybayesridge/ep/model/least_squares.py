@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import eigh, qr
 
-from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 
 #: Eigenvalues of X'X below this fraction of the largest are rounding.
 _RANK_TOL = 1e-13
@@ -84,6 +84,10 @@ class Data:
     def yy(self) -> float:
         """Sum of squares of the response."""
         return self.rss0 + float(self.target @ self.target)
+
+    def products(self, columns: IntArray) -> FloatArray:
+        """Columns of X'X as rows, (m, d)."""
+        return np.asarray(self.root[:, columns].T @ self.root)
 
     def rss(self, w: FloatArray) -> float:
         """Residual sum of squares at w (d,)."""
