@@ -185,7 +185,7 @@ def test_expected_size_of_a_single_column(frame) -> None:
 
 def test_twins_make_a_credible_set(frame) -> None:
     x = pd.DataFrame({"a": frame["a"], "twin": frame["a"] + 1e-3 * frame["d"], "e": frame["e"]})
-    res = SpikeSlab(2 * frame["a"] + 0.5 * frame["d"], x).fit("exact")
+    res = SpikeSlab(2 * frame["a"] + 0.5 * frame["b"], x).fit("exact")
     found = res.credible_sets()
     assert set(found["column"]) == {"a", "twin"}
     assert (found["set"] == 1).all()
