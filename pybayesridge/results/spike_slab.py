@@ -169,6 +169,7 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
 
         Sums of squares that nearly cancel have errors in the last digit of the largest of them: of the response, and
         for the exact method also of the parts of single columns.
+        The sampler measures the error of what it carries along.
         """
         posterior, selection = self.posterior, self.posterior.selection
         if selection.noiseless:
@@ -176,7 +177,8 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
         square = 1.0
         if posterior.exact is not None and self.has_joint_posterior:
             square += float(posterior.data.gram_diag @ np.square(posterior.exact.mean))
-        return 0.5 * EPS * square * float(posterior.design.y_norm[0]) ** 2 / self.noise_var
+        known = 0.5 * EPS * square * float(posterior.design.y_norm[0]) ** 2 / self.noise_var
+        return known if posterior.exact is None else max(known, posterior.exact.drift)
 
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:

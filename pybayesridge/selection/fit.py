@@ -149,6 +149,7 @@ def assembled(
         mean_error=found.mean_error,
         errors=found.errors,
         inflation=found.inflation,
+        drift=run.drift,
     )
 
 

@@ -178,6 +178,8 @@ class Exact:
     inflation : float
         What errors by the differences between walkers are multiplied by, 1 in fits of earlier versions; those here
         are.
+    drift : float
+        The sampler's largest error by rounding of log |M|, or relative error of R.
     """
 
     unit_prob: FloatArray
@@ -206,6 +208,7 @@ class Exact:
     mean_error: float = 0.0
     errors: Errors | None = None
     inflation: float = 1.0
+    drift: float = 0.0
 
     @property
     def computation(self) -> Computation:

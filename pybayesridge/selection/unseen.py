@@ -31,7 +31,7 @@ MOST_SETS = 64
 
 FEWEST_SETS = 4
 
-MOST_NATS = 700.0
+MOST_NATS = 300.0
 """By which a neighbour is more probable than a set, at most: then that set was a start."""
 
 WORK = 2e7

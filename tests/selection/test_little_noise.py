@@ -145,3 +145,13 @@ def test_noise_that_rounding_errors_hide_is_a_warning():
     for method in ("exact", "ep"):
         with pytest.warns(PrecisionWarning, match="noise is so small"):
             SpikeSlab(y, X).fit(method)
+
+
+def test_sets_that_fit_exactly_under_next_to_no_noise_are_a_warning():
+    """X_A'X_A + k of more columns than rows is nearly singular: what the sampler carries along loses its digits."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((8, 16))
+    y = X[:, :3].sum(axis=1) + rng.standard_normal(8)
+    with pytest.warns(PrecisionWarning, match="noise is so small"):
+        SpikeSlab(y, X, slab_var=1.0, noise_var=1e-10).fit("exact", mcse=0.03)
+    SpikeSlab(y, X, slab_var=1.0, noise_var=1e-4).fit("exact", mcse=0.03)
