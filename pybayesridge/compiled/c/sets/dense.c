@@ -4,12 +4,12 @@
 
 #include "sampler.h"
 
-/* a'b, in eight sums that a processor can form side by side. */
-double dot(const double *a, const double *b, int64_t n) {
-    double s[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+/* a'b, in sums side by side. */
+double long_dot(const double *a, const double *b, int64_t n) {
+    double s[SIDE_BY_SIDE] = {0, 0, 0, 0, 0, 0, 0, 0};
     int64_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (int l = 0; l < 8; l++) s[l] += a[i + l] * b[i + l];
+    for (; i + SIDE_BY_SIDE <= n; i += SIDE_BY_SIDE)
+        for (int l = 0; l < SIDE_BY_SIDE; l++) s[l] += a[i + l] * b[i + l];
     for (; i < n; i++) s[0] += a[i] * b[i];
     return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }

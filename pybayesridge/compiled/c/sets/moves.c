@@ -158,9 +158,7 @@ static void move_node(Run *run, Walker *w) {
     if (node < 0 || node >= p->n_nodes || !evaluate(run, w, w->column, w->m, node, &log_det, &left)) return;
     const double now = log_likelihood(p, penalised, w->log_det, w->left_over, w->node) + log_prior(p, w->n_in, w->node);
     const double then = log_likelihood(p, penalised, log_det, left, node) + log_prior(p, w->n_in, node);
-    if (!accepted(w, NODE, then - now)) return;
-    w->node = node;
-    rebuild(run, w, 0);
+    if (accepted(w, NODE, then - now)) go_to_node(run, w, node, log_det, left);
 }
 
 /* The share of the turns of the node, and of several units, that are taken in a set of m columns: the cost of these

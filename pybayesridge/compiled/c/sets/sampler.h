@@ -16,6 +16,9 @@
 /* Columns of a pass that are treated at once. */
 #define BLOCK 64
 
+/* Sums that a processor can form at once. */
+#define SIDE_BY_SIDE 8
+
 /* Least share of y'y that a set leaves: below it is rounding. */
 #define FLOOR 1e-15
 
@@ -151,7 +154,16 @@ double uniform(Walker *w);
 uint64_t below(Walker *w, uint64_t n);
 
 /* dense.c */
-double dot(const double *a, const double *b, int64_t n);
+double long_dot(const double *a, const double *b, int64_t n);
+
+/* a'b; of few numbers in one sum, which is what `long_dot` gives for them. */
+static inline double dot(const double *a, const double *b, int64_t n) {
+    if (n >= SIDE_BY_SIDE) return long_dot(a, b, n);
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
 double cholesky(double *a, int64_t n, int64_t stride, double least, int64_t free_pivots);
 void forward(const double *l, double *x, int64_t n, int64_t stride);
 void backward(const double *l, double *x, int64_t n, int64_t stride);
@@ -182,6 +194,7 @@ int let_in(Run *run, Walker *w, int64_t unit, const Change *peeked);
 void exchange(Run *run, Walker *w, int64_t out, int64_t in);
 void take_out(Run *run, Walker *w, int64_t unit);
 int rebuild(Run *run, Walker *w, int keep_drift);
+int go_to_node(Run *run, Walker *w, int64_t node, double log_det, double left);
 void add_to_sum(const Problem *p, Walker *w, int64_t unit, double times);
 int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left);
 int evaluate_afresh(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left);

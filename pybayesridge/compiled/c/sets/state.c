@@ -641,24 +641,11 @@ int make_room(Run *run, Walker *w, int64_t m) {
     return ensure_room(run, w, m);
 }
 
-/* Everything that is held of the set, computed afresh; the drift is how far it had moved. */
-int rebuild(Run *run, Walker *w, int keep_drift) {
+/* What is held of the set, from the factor that `evaluate` has left of it at the walker's node, with log |M| and R. */
+static void take_factor(Run *run, Walker *w, double log_det, double left) {
     const Problem *p = run->problem;
-    double log_det, left, drift = 0.0;
-    if (!choose_form(run, w, w->m)) {
-        run->failed = 1;
-        return 0;
-    }
-    if (!w->dual) complete(run, w);
-    else if (w->since_sum >= SUM_AFRESH) sum_of_members(p, w);
-    if (!evaluate(run, w, w->column, w->m, w->node, &log_det, &left)) return 0;
     const int64_t n = w->dual ? p->n : w->m;
     double *inverse = run->factor + n * n;
-    if (keep_drift) {
-        drift = fabs(left - w->left_over) / left;
-        if (fabs(log_det - w->log_det) > drift) drift = fabs(log_det - w->log_det);
-        if (drift > w->drift) w->drift = drift;
-    }
     w->left_over = left;
     w->log_det = log_det;
     w->since_refresh = 0;
@@ -671,5 +658,33 @@ int rebuild(Run *run, Walker *w, int keep_drift) {
         invert(run->factor, w->v, n, n, w->capacity, inverse);
         memcpy(w->b, run->solution, (size_t)n * sizeof(double));
     }
+}
+
+/* Everything that is held of the set, computed afresh; the drift is how far it had moved. */
+int rebuild(Run *run, Walker *w, int keep_drift) {
+    const Problem *p = run->problem;
+    double log_det, left, drift = 0.0;
+    if (!choose_form(run, w, w->m)) {
+        run->failed = 1;
+        return 0;
+    }
+    if (!w->dual) complete(run, w);
+    else if (w->since_sum >= SUM_AFRESH) sum_of_members(p, w);
+    if (!evaluate(run, w, w->column, w->m, w->node, &log_det, &left)) return 0;
+    if (keep_drift) {
+        drift = fabs(left - w->left_over) / left;
+        if (fabs(log_det - w->log_det) > drift) drift = fabs(log_det - w->log_det);
+        if (drift > w->drift) w->drift = drift;
+    }
+    take_factor(run, w, log_det, left);
+    return 1;
+}
+
+/* The same set at another node, at which it was evaluated last. */
+int go_to_node(Run *run, Walker *w, int64_t node, double log_det, double left) {
+    w->node = node;
+    /* A sum that is due wants all of it. */
+    if (w->dual && w->since_sum >= SUM_AFRESH) return rebuild(run, w, 0);
+    take_factor(run, w, log_det, left);
     return 1;
 }
