@@ -4,6 +4,9 @@
 
 #include "sampler.h"
 
+/* Pivots and their products that are multiplied are within this and its inverse. */
+#define FAR 1e100
+
 /* a'b, in sums side by side. */
 double long_dot(const double *a, const double *b, int64_t n) {
     double s[SIDE_BY_SIDE] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -17,19 +20,26 @@ double long_dot(const double *a, const double *b, int64_t n) {
 /* The lower factor of a symmetric matrix, in its lower triangle; log of the determinant. Pivots after the first
    `free_pivots` are at least `least`: what is lower is rounding. */
 double cholesky(double *a, int64_t n, int64_t stride, double least, int64_t free_pivots) {
-    double log_det = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        double *ai = a + i * stride;
-        for (int64_t j = 0; j < i; j++) {
-            const double *aj = a + j * stride;
-            ai[j] = (ai[j] - dot(ai, aj, j)) / aj[j];
+    double log_det = 0.0, product = 1.0;
+    for (int64_t j = 0; j < n; j++) {
+        double *aj = a + j * stride;
+        double pivot = aj[j] - dot(aj, aj, j);
+        if (j >= free_pivots && !(pivot > least)) pivot = least;
+        /* One logarithm of a product of several pivots, which neither overflows nor vanishes. */
+        if (pivot > 1.0 / FAR && pivot < FAR) product *= pivot;
+        else log_det += log(pivot);
+        if (!(product > 1.0 / FAR && product < FAR)) {
+            log_det += log(product);
+            product = 1.0;
         }
-        double pivot = ai[i] - dot(ai, ai, i);
-        if (i >= free_pivots && !(pivot > least)) pivot = least;
-        log_det += log(pivot);
-        ai[i] = sqrt(pivot);
+        aj[j] = sqrt(pivot);
+        const double inverse = 1.0 / aj[j];
+        for (int64_t i = j + 1; i < n; i++) {
+            double *ai = a + i * stride;
+            ai[j] = (ai[j] - dot(ai, aj, j)) * inverse;
+        }
     }
-    return log_det;
+    return log_det + log(product);
 }
 
 void forward(const double *l, double *x, int64_t n, int64_t stride) {
@@ -45,11 +55,11 @@ void backward(const double *l, double *x, int64_t n, int64_t stride) {
 
 /* (L L')^-1, both triangles. `scratch`: n x n numbers, for L^-1 transposed. */
 void invert(const double *l, double *out, int64_t n, int64_t stride, int64_t out_stride, double *scratch) {
-    for (int64_t j = 0; j < n; j++) {
-        double *x = scratch + j * n;
-        for (int64_t i = 0; i < j; i++) x[i] = 0.0;
-        x[j] = 1.0 / l[j * stride + j];
-        for (int64_t i = j + 1; i < n; i++) x[i] = -dot(l + i * stride + j, x + j, i - j) / l[i * stride + i];
+    for (int64_t i = 0; i < n; i++) {
+        const double *li = l + i * stride, inverse = 1.0 / li[i];
+        for (int64_t j = 0; j < i; j++) scratch[j * n + i] = -dot(li + j, scratch + j * n + j, i - j) * inverse;
+        scratch[i * n + i] = inverse;
+        for (int64_t j = 0; j < i; j++) scratch[i * n + j] = 0.0;
     }
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j <= i; j++) {

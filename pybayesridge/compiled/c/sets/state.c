@@ -510,7 +510,9 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
             if (at >= 0) {
                 const double *own = w->inner + at * w->capacity;
                 /* Members come before newcomers. */
-                for (int64_t l = 0; l <= i; l++) a[i * m + l] = own[w->place[columns[l]]];
+                if (columns == w->column) memcpy(a + i * m, own, (size_t)(i + 1) * sizeof *a);
+                else
+                    for (int64_t l = 0; l <= i; l++) a[i * m + l] = own[w->place[columns[l]]];
             } else {
                 products(run, w, columns[i], run->h);
                 for (int64_t l = 0; l <= i; l++) {
