@@ -141,7 +141,7 @@ def _compared(
     """The log likelihood less its expansion at draws in some states, (S, m); their linear predictors; the walkers."""
     rows, trace = problem.source, run.trace
     some = np.unique(np.linspace(0, trace.n - 1, STATES).round().astype(np.intp))
-    sets, nodes = [trace.set_of(i) for i in some.tolist()], trace.node[some]
+    sets, nodes = trace.sets_of(some), trace.node[some]
     different = {units.tobytes(): problem.units.columns(units) for units in sets}
     parts = dict(zip(different, spectra(problem, list(different.values())), strict=True))
     b = np.zeros((some.size, DRAWS, problem.d))

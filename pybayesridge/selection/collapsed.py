@@ -18,6 +18,9 @@ FLOOR = 1e-15
 AT_ONCE = 2**18
 """Eigenvalues of sets times nodes of g that are treated at once."""
 
+AT_ONCE_IN_LOG = 8
+"""Factors of ``|I + g X_A'X_A|`` whose product is no larger than a number can be."""
+
 
 @dataclass(frozen=True, slots=True)
 class SetSpectrum:
@@ -71,12 +74,21 @@ def spectra(problem: Problem, sets: Sequence[IntArray]) -> list[SetSpectrum]:
 
 def inverse_root(part: SetSpectrum, k: float) -> FloatArray:
     """A square root of ``(X_A'X_A + k)^-1``, (m, m)."""
-    root = np.sqrt(part.values + k)
-    if part.vectors.shape[1] == part.columns.size:
-        return np.asarray(part.vectors / root)
-    out: FloatArray = (part.vectors * (1.0 / root - 1.0 / np.sqrt(k))) @ part.vectors.T
-    out.flat[:: part.columns.size + 1] += 1.0 / np.sqrt(k)
-    return out
+    return inverse_roots(part.vectors[None], part.values[None] + k, np.array([k]))[0]
+
+
+def inverse_roots(vectors: FloatArray, values: FloatArray, k: FloatArray) -> FloatArray:
+    """Square roots of ``(X_A'X_A + k)^-1``, (S, m, m), of S sets with as many columns and coordinates.
+
+    `vectors` (S, m, r) are those of :class:`SetSpectrum`, `values` (S, r) its eigenvalues plus `k` (S,).
+    """
+    m, r = vectors.shape[1:]
+    root = np.sqrt(values)[:, None, :]
+    if r == m:
+        return np.asarray(vectors / root)
+    slab = 1.0 / np.sqrt(k)[:, None, None]
+    out: FloatArray = (vectors * (1.0 / root - slab)) @ vectors.transpose(0, 2, 1)
+    return out + slab * np.eye(m)
 
 
 def left_over(problem: Problem, part: SetSpectrum, k: FloatArray) -> FloatArray:
@@ -114,13 +126,22 @@ def log_joint_of_each(
     """Log p(y, A, node) of several sets at each node, and R there, (S, K) both."""
     k, most = grid.k, max(part.values.size for part in parts)
     # Eigenvalues of 0 with nothing to explain add nothing.
-    values, square = np.zeros((len(parts), 1, most)), np.zeros((len(parts), 1, most))
+    values, square = np.zeros((2, most, len(parts), 1))
     for i, part in enumerate(parts):
-        values[i, 0, : part.values.size], square[i, 0, : part.values.size] = part.values, part.cross**2
-    left = np.maximum(problem.yy - (square / (values + k[:, None])).sum(axis=2), FLOOR * problem.yy)
-    likelihood = of_left_over(problem, grid.noise_var, left)
-    likelihood -= 0.5 * np.log1p(values / k[:, None]).sum(axis=2)
-    return likelihood + np.stack([log_prior(grid, each) for each in units]), left
+        values[: part.values.size, i, 0], square[: part.values.size, i, 0] = part.values, part.cross**2
+    left, log_det = np.full((len(parts), k.size), problem.yy), np.zeros((len(parts), k.size))
+    for first in range(0, most, AT_ONCE_IN_LOG):
+        product = np.ones_like(left)
+        for own, explained in zip(
+            values[first : first + AT_ONCE_IN_LOG], square[first : first + AT_ONCE_IN_LOG], strict=True
+        ):
+            ridge = own + k
+            left -= explained / ridge
+            ridge /= k
+            product *= ridge
+        log_det += np.log(product)
+    np.maximum(left, FLOOR * problem.yy, out=left)
+    return of_left_over(problem, grid.noise_var, left) - 0.5 * log_det + log_priors(grid, units), left
 
 
 def of_left_over(problem: Problem, noise_var: FloatArray | None, left: FloatArray) -> FloatArray:
@@ -143,3 +164,11 @@ def log_prior(grid: Grid, units: IntArray) -> FloatArray:
         return prior
     own = grid.unit_odds[units]
     return prior + grid.log_none + own[np.isfinite(own)].sum()
+
+
+def log_priors(grid: Grid, units: Sequence[IntArray]) -> FloatArray:
+    """:func:`log_prior` of several sets, (S, K)."""
+    if grid.unit_odds is not None:
+        return np.stack([log_prior(grid, each) for each in units])
+    sizes, of_set = np.unique([each.size for each in units], return_inverse=True)
+    return np.stack([grid.log_size(size) for size in sizes.tolist()])[of_set]

@@ -12,7 +12,7 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.selection.enumeration import can_enumerate, enumerate_sets
 from pybayesridge.selection.grid import Given, Grid, grid_of
-from pybayesridge.selection.light import MEMORY
+from pybayesridge.selection.light import FIRST_SIZES, MEMORY, tabulate
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import COMPUTATIONS, Exact, Model
 from pybayesridge.selection.sampler import Progress, Run, sample_sets
@@ -85,6 +85,7 @@ def fit_exact(
     grid = grid_of(problem, given)
     if can_enumerate(grid) if method is None else not COMPUTATIONS[method].sampled:
         return enumerate_sets(problem, given, rng=generator, n_models=N_MODELS)
+    tabulate(grid, np.arange(min(FIRST_SIZES, grid.n_units + 1)))
     walkers = n_walkers(n_chains, grid.n_units)
     most = largest_set(problem, walkers)
     # Small matrices: threads cost more than they gain.
@@ -163,7 +164,7 @@ def _with_fixed(grid: Grid, prob: FloatArray) -> FloatArray:
 def _models(problem: Problem, grid: Grid, run: Run, log_evidence: float) -> tuple[Model, ...]:
     """The sets that were visited most; probabilities by their joint densities and the evidence."""
     best = heaviest(run.trace, np.arange(run.trace.n), N_MODELS)
-    sets = [run.trace.set_of(at) for _, at, _ in best]
+    sets = run.trace.sets_of(np.array([at for _, at, _ in best], dtype=np.intp))
     if np.isfinite(log_evidence):
         prob = np.minimum(np.exp(log_joints(problem, grid, sets) - log_evidence), 1.0)
     else:
@@ -181,7 +182,7 @@ def kept_states(problem: Problem, grid: Grid, run: Run, walkers: int, rng: np.ra
     states = build_states(
         problem,
         grid,
-        [trace.set_of(i) for i in index.tolist()],
+        trace.sets_of(index),
         trace.node[index],
         weight,
         walker // max(walkers, 1),

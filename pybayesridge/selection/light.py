@@ -579,9 +579,24 @@ class Walkers:
         return dict(zip(MOVES, pairs, strict=True)), bool(limited)
 
 
-def priors_of_sizes(grid: Grid, sizes: IntArray) -> FloatArray:
-    """``grid.log_size`` of some sizes (S,), ascending, where units have no odds of their own, (S, K)."""
-    t = prior_nodes(grid, int(sizes[-1]) + 1)
+def tabulate(grid: Grid, sizes: IntArray) -> None:
+    """Take ``grid.log_size`` of sizes that it has not been asked for from the rule of the walkers' table.
+
+    That rule is one for many sizes. It is not as exact where a node has nothing of the prior of a size.
+    """
+    lacking = [] if grid.unit_odds is not None else sorted(set(sizes.tolist()) - grid.tables.keys())
+    while lacking:
+        # What a size gets does not depend on which others there are.
+        end = max(2 ** int(lacking[0]).bit_length(), 2 * FIRST_SIZES)
+        some = [size for size in lacking if size < end]
+        table = priors_of_sizes(grid, np.array(some, dtype=np.intp), end)
+        grid.tables.update(zip(some, table, strict=True))
+        lacking = lacking[len(some) :]
+
+
+def priors_of_sizes(grid: Grid, sizes: IntArray, end: int) -> FloatArray:
+    """``grid.log_size`` of some sizes (S,), below `end`, where units have no odds of their own, (S, K)."""
+    t = prior_nodes(grid, end)
     out = np.empty((sizes.size, t[0].shape[0]))
     addresses = [_address(part) for part in t]
     for row, size in zip(out, sizes.tolist(), strict=True):

@@ -125,6 +125,7 @@ def problem_of_data(data: Data, n: float, groups: IntArray | None) -> Problem:
         units=units_of(data.n_columns, groups),
         gram=gram,
         rows=rows,
+        target=data.target,
     )
 
 

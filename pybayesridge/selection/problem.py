@@ -41,8 +41,10 @@ class Problem:
         X, where X'X is not held, or where there are more columns than rows.
     cached : OrderedDict
         Columns of X'X computed from `rows`, the last used at the end.
-    target : list of (n,) arrays
-        y in the coordinates of the rows, once it was asked for.
+    target : (n,) array or None
+        y in the coordinates of the rows, where these are held.
+    turned : list of (d, n) arrays
+        X', once it was asked for.
     """
 
     cross: FloatArray
@@ -54,7 +56,8 @@ class Problem:
     gram: FloatArray | None
     rows: FloatArray | None
     cached: OrderedDict[int, FloatArray] = field(default_factory=OrderedDict, repr=False, compare=False)
-    target: list[FloatArray] = field(default_factory=list, init=False, repr=False, compare=False)
+    target: FloatArray | None = field(default=None, repr=False, compare=False)
+    turned: list[FloatArray] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def d(self) -> int:
@@ -65,11 +68,17 @@ class Problem:
         """X' (d, n), y in the coordinates of its rows, and y'y outside them; None where X is not held."""
         if self.rows is None:
             return None, None, 0.0
-        if not self.target:
-            found = np.linalg.lstsq(self.rows.T, self.cross, rcond=None)[0]
-            self.target.append(np.asarray(found, dtype=np.float64))
-        (target,) = self.target
-        return np.ascontiguousarray(self.rows.T), target, max(self.yy - float(target @ target), 0.0)
+        if self.target is None:
+            raise AssertionError("a problem with X has y in the coordinates of its rows")
+        return self.columns_alone(), self.target, max(self.yy - float(self.target @ self.target), 0.0)
+
+    def columns_alone(self) -> FloatArray:
+        """X' (d, n), each column in one piece; not to be written to."""
+        if self.rows is None:
+            raise AssertionError("a problem has X'X or X")
+        if not self.turned:
+            self.turned.append(np.ascontiguousarray(self.rows.T))
+        return self.turned[0]
 
     def column(self, j: int) -> FloatArray:
         """``X'x_j``, (d,); not to be written to."""
@@ -91,10 +100,8 @@ class Problem:
         """X'X of some columns, (m, m)."""
         if self.gram is not None:
             return self.gram[np.ix_(columns, columns)]
-        if self.rows is None:
-            raise AssertionError("a problem has X'X or X")
-        part = self.rows[:, columns]
-        return part.T @ part
+        part = self.columns_alone()[columns]
+        return part @ part.T
 
     def blocks(self, sets: IntArray) -> FloatArray:
         """X'X of several sets (S, m) of columns, (S, m, m)."""
@@ -135,4 +142,5 @@ def problem_of_rows(
         units=units_of(d, labels),
         gram=gram,
         rows=own,
+        target=y,
     )

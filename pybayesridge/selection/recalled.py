@@ -20,7 +20,7 @@ from pybayesridge.selection.collapsed import log_joint_of_each, spectra
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import Recalled
 from pybayesridge.selection.problem import Problem
-from pybayesridge.selection.traces import Trace
+from pybayesridge.selection.traces import Trace, sorted_sets
 
 CORE = (0.001, 0.005, 0.02, 0.1)
 """Probabilities from which a unit is of the core: the first with which enough states are recalled, or the last."""
@@ -174,8 +174,7 @@ def _visited(trace: Trace, core: BoolArray, marks: AnyArray) -> _Visited:
     values, first, count = np.unique(key, return_index=True, return_counts=True)
     fits = np.flatnonzero(size[first] <= MOST_UNITS)
     chosen = np.sort(fits[np.argsort(-count[fits], kind="stable")[:MOST_SETS]])
-    sets = [np.sort(units[start[i] : start[i + 1]]).astype(np.intp) for i in first[chosen].tolist()]
-    seen = count[chosen]
+    seen, sets = count[chosen], sorted_sets(units, start, first[chosen])
     return _Visited(core, values[chosen], sets, seen, float(seen[seen > 1].sum()) / max(trace.n, 1))
 
 

@@ -73,7 +73,8 @@ def renewed_sets(problem: Problem, grid: Grid, loose: BoolArray, most: int) -> R
     of_kept = left_over(problem, kept, grid.k) / left[0]
     likelihood = of_left_over(problem, grid.noise_var, of_kept * np.interp(at, log_scale, left))
     likelihood -= 0.5 * (np.log1p(kept.values / grid.k[:, None]).sum(axis=1) + np.interp(at, log_scale, log_det))
-    of_some = likelihood + priors_of_sizes(grid, n_kept + some) + log_sets(n_loose, some)[:, None]
+    prior = priors_of_sizes(grid, n_kept + some, n_kept + int(some[-1]) + 1)
+    of_some = likelihood + prior + log_sets(n_loose, some)[:, None]
     sizes = np.arange(some[-1] + 1)
     log_mass = _between(some, of_some, sizes)
     of_size = logsumexp(log_mass, axis=1)
@@ -129,12 +130,12 @@ def _by_chance(problem: Problem, grid: Grid, loose: BoolArray) -> tuple[FloatArr
 def _by_rows(problem: Problem, columns: IntArray, others: IntArray) -> tuple[FloatArray, FloatArray, float]:
     """Eigenvalues of X_N X_N', the products of ``X_N'y`` with its axes, and y'y, without the other columns."""
     target, outside = problem.in_rows()[1:]
-    assert problem.rows is not None
     assert target is not None
-    rows, kept = problem.rows[:, columns], problem.rows[:, others]
-    square = blas.product(rows, np.ascontiguousarray(rows.T))
+    turned = problem.columns_alone()
+    own = turned[columns] if others.size else turned
+    square = blas.product(own, own, transpose_a=True)
     if others.size:
-        q = np.linalg.qr(kept)[0]
+        q = np.linalg.qr(turned[others].T)[0]
         square -= q @ (q.T @ square)
         square -= (square @ q) @ q.T
         target = target - q @ (q.T @ target)

@@ -25,7 +25,16 @@ from pybayesridge.selection.estimates import (
     with_unseen,
 )
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.light import MOST_TOGETHER, RENEW_EVERY, Proposals, Renewed, Sums, Walkers, Weighted
+from pybayesridge.selection.light import (
+    MOST_TOGETHER,
+    RENEW_EVERY,
+    Proposals,
+    Renewed,
+    Sums,
+    Walkers,
+    Weighted,
+    tabulate,
+)
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.recalled import recalled_sets
 from pybayesridge.selection.renewed import LIKELY_IN, can_renew, n_sizes, renewal_work, renewed_sets, step_work
@@ -349,6 +358,7 @@ class Walk:
 
         Until the next call all moves keep the posterior, whatever the sets; calls become rarer as the walk grows.
         """
+        tabulate(self.grid, np.unique(trace.sizes))
         marks = self.walkers.marks
         self.walkers.recall(recalled_sets(self.problem, self.grid, trace, prob, marks, self.proposed))
 
@@ -473,6 +483,7 @@ class Walk:
         drift = max(float(self.walkers.state(i)[2][2]) for i in range(self.n))
         limited = self.walkers.counts()[1]
         trace = self.recorder.after(self.lead)
+        tabulate(self.grid, np.unique(trace.sizes))
         found = with_unseen(found, self._unseen(found, trace), self.problem.units)
         return Run(found, trace, self.steps, converged, interrupted, limited, drift)
 

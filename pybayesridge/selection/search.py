@@ -145,7 +145,8 @@ class _Scaled:
         if problem.rows is None or self.rows is None:
             products = np.concatenate([weight @ problem.stacked(columns) for columns, weight in weights])
             return (products * self.scale).astype(np.float32)
-        axes = np.concatenate([weight @ problem.rows[:, columns].T for columns, weight in weights])
+        own = problem.columns_alone()
+        axes = np.concatenate([weight @ own[columns] for columns, weight in weights])
         return axes.astype(np.float32) @ self.rows
 
 
@@ -216,18 +217,23 @@ class _Paths:
         Columns of one unit count as if they were orthogonal: that is exact for units of one column.
         """
         units = self.problem.units
-        gain: AnyArray = self.cross**2 / self.length
-        log_det: AnyArray = np.log(self.length) - self.log_k
+        gain: AnyArray = self.cross**2
+        gain /= self.length
+        log_det: AnyArray = np.log(self.length)
+        log_det -= self.log_k
         if not units.single:
             gain, log_det = (
                 np.add.reduceat(each[:, units.order], units.start[:-1], axis=1) for each in (gain, log_det)
             )
         if self.noise_var is None:
-            share = np.minimum(gain * (self.problem.yy / self.left).astype(np.float32)[:, None], 1.0 - RESOLVED)
-            odds: AnyArray = np.float32(-0.5 * self.problem.nu) * np.log1p(-share)
+            gain *= (-self.problem.yy / self.left).astype(np.float32)[:, None]
+            odds: AnyArray = np.log1p(np.maximum(gain, RESOLVED - 1.0, out=gain), out=gain)
+            odds *= np.float32(-0.5 * self.problem.nu)
         else:
             odds = gain * (0.5 * self.problem.yy / self.noise_var).astype(np.float32)[:, None]
-        odds += self.odds - np.float32(0.5) * log_det
+        log_det *= np.float32(-0.5)
+        odds += log_det
+        odds += self.odds
         if not by_chance:
             return odds.argmax(axis=1)
         chance = np.cumsum(np.exp(odds - odds.max(axis=1, keepdims=True)), axis=1, dtype=np.float64)
@@ -266,7 +272,7 @@ class _Paths:
         products = self.scaled.products(weights)
         for i, product, by in zip(path, products, np.concatenate(explained).tolist(), strict=True):
             self.cross[i] -= product * np.float32(by / np.sqrt(problem.yy))
-            self.length[i] -= product**2
+            self.length[i] -= np.multiply(product, product, out=product)
             self.left[i] -= by**2
         np.maximum(self.length, self.least, out=self.length)
         np.maximum(self.left, FLOOR * problem.yy, out=self.left)

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.data.units import Units
-from pybayesridge.selection.collapsed import SetSpectrum, inverse_root, left_over, log_joints_by_size, spectra
+from pybayesridge.selection.collapsed import FLOOR, SetSpectrum, inverse_roots, log_joints_by_size, spectra
 from pybayesridge.selection.grid import Grid, quantiles_of_t
 from pybayesridge.selection.problem import Problem
 
@@ -204,24 +204,15 @@ def build_states(
     rng : numpy.random.Generator
         For t.
     """
-    left, slab, coef, root, columns = np.empty(len(sets)), np.empty(len(sets)), [], [], []
-    different = {units.tobytes(): problem.units.columns(units) for units in sets}
-    parts = dict(zip(different, spectra(problem, list(different.values())), strict=True))
-    first = {units.tobytes(): units for units in sets}
-    slabs = dict(zip(first, _mean_slabs(problem, grid, list(parts.values()), list(first.values())), strict=True))
-    for i, units in enumerate(sets):
-        key = units.tobytes()
-        part = parts[key]
-        slab[i] = slabs[key]
-        k = grid.k[nodes[i] : nodes[i] + 1]
-        left[i] = left_over(problem, part, k)[0]
-        values = part.values + k
-        coef.append(part.vectors @ (part.cross / values))
-        root.append(inverse_root(part, float(k[0])))
-        columns.append(part.columns)
-    empty = [np.zeros(0)]
+    index: dict[bytes, int] = {}
+    of_set = np.array([index.setdefault(units.tobytes(), len(index)) for units in sets], dtype=np.intp)
+    different = [sets[i] for i in np.unique(of_set, return_index=True)[1].tolist()]
+    parts = spectra(problem, [problem.units.columns(units) for units in different])
+    left, coef, root = _moments(problem, parts, of_set, grid.k[nodes])
+    columns = [parts[i].columns for i in of_set.tolist()]
+    none = np.zeros(0)
     return States(
-        columns=np.concatenate([*columns, np.zeros(0, dtype=np.intp)]).astype(np.intp),
+        columns=np.concatenate([*columns, none]).astype(np.intp),
         start=np.concatenate([[0], np.cumsum([c.size for c in columns])]).astype(np.intp),
         weight=weight / weight.sum(),
         chain=chain,
@@ -230,10 +221,32 @@ def build_states(
         left=left,
         noise_var=None if grid.noise_var is None else grid.noise_var[nodes],
         nu=problem.nu,
-        coef=np.concatenate(coef + empty),
+        coef=np.concatenate([*coef, none]),
         root=tuple(root),
-        slab_mean=slab,
+        slab_mean=_mean_slabs(problem, grid, parts, different)[of_set],
     )
+
+
+def _moments(
+    problem: Problem, parts: Sequence[SetSpectrum], of_set: IntArray, k: FloatArray
+) -> tuple[FloatArray, list[FloatArray], list[FloatArray]]:
+    """R, mean and :func:`inverse_roots` of the coefficients of S states: sets `of_set` (S,) of `parts` at k (S,)."""
+    left, none = np.empty(of_set.size), np.zeros(0)
+    coef, root = [none] * of_set.size, [none] * of_set.size
+    shape = np.array([part.vectors.shape for part in parts], dtype=np.intp).reshape(-1, 2)
+    for m, r in np.unique(shape, axis=0).tolist():
+        own = np.flatnonzero((shape == (m, r)).all(axis=1))
+        some = np.flatnonzero(np.isin(of_set, own))
+        at, k_of_some, alike = np.searchsorted(own, of_set[some]), k[some], [parts[i] for i in own.tolist()]
+        cross = np.stack([part.cross for part in alike])[at]
+        vectors = np.stack([part.vectors for part in alike])[at]
+        values = np.stack([part.values for part in alike])[at] + k_of_some[:, None]
+        left[some] = np.maximum(problem.yy - (cross**2 / values).sum(axis=1), FLOOR * problem.yy)
+        of_some = (vectors @ (cross / values)[:, :, None])[:, :, 0]
+        roots = inverse_roots(vectors, values, k_of_some)
+        for i, own_coef, own_root in zip(some.tolist(), of_some, roots, strict=True):
+            coef[i], root[i] = own_coef, own_root
+    return left, coef, root
 
 
 def _mean_slabs(problem: Problem, grid: Grid, parts: Sequence[SetSpectrum], units: Sequence[IntArray]) -> FloatArray:

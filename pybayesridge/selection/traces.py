@@ -65,7 +65,20 @@ class Trace:
 
     def set_of(self, i: int) -> IntArray:
         """Units of state i."""
-        return np.sort(self.units[self.start[i] : self.start[i + 1]]).astype(np.intp)
+        return self.sets_of(np.array([i]))[0]
+
+    def sets_of(self, chosen: IntArray) -> list[IntArray]:
+        """Units of several states."""
+        return sorted_sets(self.units, self.start, chosen)
+
+
+def sorted_sets(units: AnyArray, start: IntArray, chosen: IntArray) -> list[IntArray]:
+    """``units[start[i] : start[i + 1]]``, ascending, for each i of `chosen`."""
+    sizes = start[chosen + 1] - start[chosen]
+    ends = np.cumsum(sizes)
+    found = units[np.repeat(start[chosen] - (ends - sizes), sizes) + np.arange(sizes.sum())].astype(np.intp)
+    found = found[np.lexsort((found, np.repeat(np.arange(chosen.size), sizes)))]
+    return [found[end - size : end] for size, end in zip(sizes.tolist(), ends.tolist(), strict=True)]
 
 
 class Recorder:
@@ -162,7 +175,7 @@ def evidence(problem: Problem, grid: Grid, trace: Trace) -> tuple[float, float]:
     best = [heaviest(trace, half, EVIDENCE_SETS) for half in halves]
     found = []
     for use, some in zip(halves[::-1], best, strict=True):
-        joint = float(logsumexp(log_joints(problem, grid, [trace.set_of(at) for _, at, _ in some])))
+        joint = float(logsumexp(log_joints(problem, grid, trace.sets_of(np.array([at for _, at, _ in some])))))
         found.append(_evidence(trace, use, [key for key, _, _ in some], joint))
     value, se = np.array(found).T
     if not np.isfinite(se).all():

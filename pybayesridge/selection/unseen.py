@@ -190,21 +190,24 @@ class Neighbours:
             own = np.flatnonzero(out & (units.sizes == width))
             columns = units.order[units.start[own][:, None] + np.arange(width)]
             cross = products[:, columns]
-            moved = np.einsum("ab,bgq->agq", of.inverse, cross)
+            moved = np.tensordot(of.inverse, cross, axes=1)
             if width == 1:
-                free = np.maximum(self.problem.diag[columns] + k - np.einsum("agq,agq->gq", cross, moved), k)
+                free = np.maximum(self.problem.diag[columns] + k - (cross * moved).sum(axis=0), k)
                 inverse, log_det = 1.0 / free[:, :, None], np.log(free[:, 0])
             else:
                 matrix = self.problem.blocks(columns) + k * np.eye(width)
                 matrix = matrix - np.einsum("agq,agr->gqr", cross, moved)
                 inverse, log_det = np.linalg.inv(matrix), np.linalg.slogdet(matrix)[1]
             right = self.problem.cross[columns] - np.einsum("agq,a->gq", cross, of.coef)
-            own_coef = np.einsum("gqr,gr->gq", inverse, right)
-            left = np.maximum(of.left - np.einsum("gq,gq->g", right, own_coef), FLOOR * self.problem.yy)
+            own_coef = (inverse @ right[:, :, None])[:, :, 0] if width > 1 else inverse[:, :, 0] * right
+            left = np.maximum(of.left - (right * own_coef).sum(axis=1), FLOOR * self.problem.yy)
             noise = self.noise(left, of.node)
             value = of.log_joint + prior + self.odds[own] + 0.5 * (width * np.log(k) - log_det)
             value += self.log_fit(left, of.node) - self.log_fit(np.array([of.left]), of.node)
-            spread = np.einsum("agq,gqr,agr->ag", moved, inverse, moved)
+            if width == 1:
+                spread = moved[:, :, 0] ** 2 * inverse[:, 0, 0]
+            else:
+                spread = np.einsum("agq,gqr,agr->ag", moved, inverse, moved)
             found.append(
                 _Births(
                     own,

@@ -10,12 +10,14 @@ from scipy.stats import chi2
 from pybayesridge import SpikeSlab
 from pybayesridge.data.units import units_of
 from pybayesridge.selection import light, sampler
-from pybayesridge.selection.collapsed import inverse_root, left_over, log_likelihood, spectra, spectrum
+from pybayesridge.selection.collapsed import inverse_root, left_over, log_joint, log_likelihood, spectra, spectrum
 from pybayesridge.selection.enumeration import enumerate_sets, joint_table
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
-from pybayesridge.selection.light import Proposals, Sums, Walkers, priors_of_sizes
+from pybayesridge.selection.light import Proposals, Sums, Walkers, priors_of_sizes, tabulate
 from pybayesridge.selection.problem import problem_of_rows
+from pybayesridge.selection.states import build_states
+from pybayesridge.selection.traces import sorted_sets
 from tests.effort import number, only_thorough
 from tests.selection.oracle import log_marginal, regression
 
@@ -29,6 +31,7 @@ FLOOR = 2e-4  # of a standard error: what the errors of tiny probabilities are m
 DRIFT = 1e-10  # worst seen 1e-13
 ODDS = 1e-8  # worst seen 1e-11
 TABLE = 1e-6
+ROUNDING = 1e-14
 LIKELIHOOD = 1e-8  # worst seen 1e-11
 FITTED = 1e-7  # where the columns leave 8e-7 of y'y, so that nine digits of R are left; worst seen 1.1e-8
 COPIES = 1e-6  # worst seen 7e-8
@@ -225,7 +228,8 @@ def test_what_is_held_of_a_set_stays_exact(case, form):
     """R and log |M| after many changes, beside what is computed from scratch; sets held by their rows as well."""
     problem = make(**CHANGING[case])
     values, vectors = np.linalg.eigh(problem.gram)
-    problem = replace(problem, rows=np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+    rows = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    problem = replace(problem, rows=rows, target=np.linalg.lstsq(rows.T, problem.cross, rcond=None)[0])
     given = Given(np.full(8, 0.4), 1.0, 1.0)
     grid = grid_of(problem, given)
     found = walkers(problem, grid)
@@ -345,8 +349,43 @@ def test_the_prior_of_all_sizes_is_that_of_each():
         likely = exact > exact.max() - 60.0
         walkers = Walkers(make(n=40), grid, 1, 8)
         walked = [[walkers.log_prior(m, node) for node in range(grid.log_g.size)] for m in range(9)]
-        for table in (priors_of_sizes(grid, np.arange(9)), np.array(walked)):
+        grid.tables.clear()
+        tabulate(grid, np.arange(9))
+        tabulated = [grid.tables[m] for m in range(9)]
+        for table in (priors_of_sizes(grid, np.arange(9), 9), np.array(walked), np.array(tabulated)):
             assert np.abs(table - exact)[likely].max() < TABLE
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_kept_states_have_the_posterior_of_their_set_and_node(by_rows):
+    """Moments by solving, the mean of v by a sum over nodes: sets of several sizes, one twice and the empty one."""
+    X, y = regression(7, 9, 20)
+    problem = problem_of_rows(X, y)
+    if by_rows:
+        problem = replace(problem, gram=None, rows=X)
+    grid, noise = grid_of(problem, Given()), problem.nu - 2.0
+    sets = [np.arange(m) for m in (3, 0, 12, 3, 9)] + [np.array([2, 5, 19])]
+    nodes, share = np.array([40, 50, 45, 70, 60, 55]), np.arange(1.0, 7.0)
+    states = build_states(problem, grid, sets, nodes, share, np.arange(6), np.random.default_rng(0))
+    assert np.allclose(states.weight, share / 21.0, rtol=ROUNDING)
+    for i, (units, node) in enumerate(zip(sets, nodes, strict=True)):
+        part, k = spectrum(problem, units), grid.k[node]
+        matrix = X[:, units].T @ X[:, units] + k * np.eye(units.size)
+        assert (states.set_of(i) == units).all()
+        coef, root = states.coef[states.start[i] : states.start[i + 1]], states.root[i]
+        assert np.allclose(matrix @ coef, X[:, units].T @ y, atol=LIKELIHOOD)
+        assert np.allclose(root @ root.T @ matrix, np.eye(units.size), atol=LIKELIHOOD)
+        assert states.left[i] == pytest.approx(y @ (y - X[:, units] @ coef), rel=LIKELIHOOD)
+        joint = log_joint(problem, grid, part, units)
+        slab = np.exp(grid.log_g) * left_over(problem, part, grid.k) / noise
+        mass = np.exp(joint - logsumexp(joint))
+        assert states.slab_mean[i] == pytest.approx(mass @ slab, rel=LIKELIHOOD)
+
+
+def test_states_of_a_trace_are_sorted():
+    units = np.array([5, 2, 9, 4, 1, 7, 3], dtype=np.int32)
+    found = sorted_sets(units, np.array([0, 3, 3, 4, 7]), np.array([3, 1, 0, 3]))
+    assert [one.tolist() for one in found] == [[1, 3, 7], [], [2, 5, 9], [1, 3, 7]]
 
 
 def test_the_prior_is_known_of_sets_that_become_larger():
