@@ -259,6 +259,17 @@ def test_bands_of_classes(marked):
     assert found.result_.variance_components().index.tolist() == ["b", "other"]
 
 
+@pytest.mark.parametrize("labels", [[0, 1, 1], ["", "1", "2"]])
+def test_classes_have_any_label_beside_groups(marked, labels):
+    """Also labels that a formula, which groups make of X, takes for something else than a name."""
+    x, _, y = marked
+    given = {"method": "fixed", "groups": ["school"], "lam": PENALTIES, "solver": "laplace"}
+    at = np.searchsorted(["low", "middle", "top"], y)
+    found = BayesRidgeClassifier(**given).fit(x, np.array(labels)[at])
+    wanted = BayesRidgeClassifier(**given).fit(x, np.array([f"class {label}" for label in labels])[at])
+    np.testing.assert_allclose(found.predict_proba(x), wanted.predict_proba(x), rtol=SOLVED)
+
+
 def test_weights_of_classes_in_groups(marked):
     x, y, _ = marked
     weight = np.tile([2, 1, 0], len(y) // 3)

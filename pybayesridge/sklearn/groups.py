@@ -19,6 +19,9 @@ from pybayesridge.data.prepare import resolve_columns
 from pybayesridge.formula.late import quoted
 from pybayesridge.text import listed
 
+NO_NAMES = ("", "1")
+"""Of responses: labels of classes that a formula takes for something else than a name."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupColumns:
@@ -162,14 +165,14 @@ def _quoted(name: str) -> str:
 
 
 def responses_as_columns(y: AnyArray, names: Sequence[str] | None, taken: Sequence[str]) -> dict[str, FloatArray]:
-    """The responses by names that no column of X has."""
+    """The responses by names that no column of X has and that a formula can have."""
     columns = y.reshape(len(y), -1).T
     if names is None:
         names = ["y"] if len(columns) == 1 else [f"y{j + 1}" for j in range(len(columns))]
     out: dict[str, FloatArray] = {}
     for name, column in zip(names, columns, strict=True):
         free = str(name).replace("`", "'")
-        while free in taken or free in out:
+        while free in taken or free in out or free in NO_NAMES:
             free += "_"
         out[free] = column
     return out
