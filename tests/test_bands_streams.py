@@ -190,3 +190,20 @@ def test_dask_frames_are_refused(frame):
     dask = pytest.importorskip("dask.dataframe")
     with pytest.raises(ValueError, match=r"\(1 \| s\) is not for Dask"):
         BayesRidge.from_dask(dask.from_pandas(frame, npartitions=2), "y ~ x + (1 | s)")
+
+
+def test_an_ordered_factor_is_ordered_wherever_it_comes_from(frame, tmp_path):
+    """Its first level has no curve of its own, also in Arrow, Parquet and frames of polars."""
+    ordered = frame.assign(f=pd.Categorical(frame["f"], ordered=True))[["y", "v", "f"]].dropna()
+    table, formula = pa.Table.from_pandas(ordered, preserve_index=False), "y ~ f + s(v, by=f, k=5)"
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    wanted = BayesRidge.from_formula(formula, ordered).fit("fixed", lam=[1.0, 2.0, 3.0])
+    assert list(wanted.model.bands.names) == ["s(v):f[b]", "s(v):f[c]", "other"]
+    models = [
+        BayesRidge.from_formula(formula, table),
+        BayesRidge.from_arrow(table, formula),
+        BayesRidge.from_parquet(tmp_path / "rows.parquet", formula),
+    ]
+    for model in models:
+        found = model.fit("fixed", lam=[1.0, 2.0, 3.0])
+        np.testing.assert_allclose(found.params[wanted.params.index], wanted.params, rtol=1e-7)

@@ -187,3 +187,20 @@ def test_tidy_of_a_selection(data):
     np.testing.assert_array_equal(table[["conf_low", "conf_high"]], res.conf_int())
     with pytest.raises(ValueError, match="alpha must lie between 0 and 1"):
         res.tidy(alpha=95)
+
+
+@pytest.mark.parametrize("frame", ["polars", "arrow"])
+def test_ordered_categories_of_other_frames(frame):
+    """An Enum of polars, and an ordered dictionary of Arrow, are ordered categories."""
+    code, x = np.resize([0, 1, 2, 1], 40), np.resize([0.3, -1.0, 0.5, 2.0, 0.1], 40)
+    levels = ["low", "mid", "high"]
+    pandas = pd.DataFrame({"x": x, "y": pd.Categorical.from_codes(code, levels, ordered=True)})
+    if frame == "arrow":
+        other = pytest.importorskip("pyarrow").Table.from_pandas(pandas)
+    else:
+        pl = pytest.importorskip("polars")
+        other = pl.DataFrame({"x": x, "y": pl.Series([levels[i] for i in code], dtype=pl.Enum(levels))})
+    wanted, found = (
+        BayesRidge.from_formula("y ~ x", each, family="ordinal").fit("laplace") for each in (pandas, other)
+    )
+    np.testing.assert_allclose(found.cut_points(), wanted.cut_points(), rtol=1e-9)

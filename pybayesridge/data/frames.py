@@ -24,8 +24,9 @@ def to_pandas(obj: Any, what: str = "data") -> Any:
     """An eager frame or column that narwhals knows (polars, pyarrow, …) as pandas; anything else as it is.
 
     Integers and booleans with nulls become pandas' nullable ones, so that formulas code them as they code columns
-    without nulls. A categorical column keeps its categories in their order; that of polars' ``Categorical``, whose
-    order is that of appearance, becomes strings. Decimals become floats.
+    without nulls. A categorical column keeps its categories in their order, and stays an ordered factor if it is one,
+    as an ``Enum`` always is; that of polars' ``Categorical``, whose order is that of appearance, becomes strings.
+    Decimals become floats.
 
     Parameters
     ----------
@@ -77,9 +78,10 @@ def _column(column: nw.Series[Any], *, as_text: bool = False) -> Any:
     """A column as pandas takes it, without needing pyarrow."""
     dtype = column.dtype
     if dtype == nw.Enum:
-        return pd.Categorical(column.to_list(), categories=column.cat.get_categories().to_list())
+        return pd.Categorical(column.to_list(), categories=column.cat.get_categories().to_list(), ordered=True)
     if dtype == nw.Categorical and not as_text and not column.implementation.is_polars():
-        return pd.Categorical(column.to_list(), categories=_categories(column))
+        ordered = bool(getattr(getattr(column.to_native(), "type", None), "ordered", False))
+        return pd.Categorical(column.to_list(), categories=_categories(column), ordered=ordered)
     if dtype == nw.Boolean or dtype.is_integer():
         if not column.null_count():
             return column.to_numpy()

@@ -296,7 +296,7 @@ def make_coding(
         variables = sorted((found_right.read | named) & set(plan.variables))
         own = plan.context
         kinds = kinds_of(template, variables)
-        bands = _bands(plan, found, template, levels, spec)
+        bands = _bands(plan, found, template, spec)
     right = FormulaSpec(plan.formula, spec, keep, variables, kinds, own, has_intercept, tuple(own), (), bands)
     at = len(keep)
     for band in bands:
@@ -314,19 +314,13 @@ def make_coding(
     return Coding(plan, specs, as_given, right, terms, plain, responses if numbers else None, sample)
 
 
-def _bands(
-    plan: StreamPlan, found: Survey, template: pd.DataFrame, levels: Mapping[str, Sequence[Any]], fixed: Any
-) -> tuple[Band, ...]:
+def _bands(plan: StreamPlan, found: Survey, template: pd.DataFrame, fixed: Any) -> tuple[Band, ...]:
     """The terms with a variance of their own, by what a first pass found."""
     distinct = {}
     for term, counts in found.combinations.items():
         frame = counts.index.to_frame(index=False)
         for name in frame.columns:
-            numeric = pd.api.types.is_numeric_dtype(template[name].dtype)
-            if not numeric:
-                frame[name] = pd.Categorical(frame[name], categories=list(levels[name]), ordered=False)
-            else:
-                frame[name] = frame[name].astype(template[name].dtype)
+            frame[name] = frame[name].astype(template[name].dtype)
         distinct[term] = (frame, counts.to_numpy())
 
     def complete(spec: Any) -> None:
@@ -447,9 +441,12 @@ def _template(sample: pd.DataFrame, levels: Mapping[str, Sequence[Any]]) -> pd.D
     out = sample.iloc[np.arange(size) % len(sample)].reset_index(drop=True)
     for name, values in levels.items():
         every = [values[i % len(values)] for i in range(size)]
-        numeric = pd.api.types.is_numeric_dtype(sample[name].dtype)
+        own = sample[name].dtype
+        numeric = pd.api.types.is_numeric_dtype(own)
         # A column of numbers may be used as a number too, so that it keeps its type.
         out[name] = (
-            pd.Series(every, dtype=sample[name].dtype) if numeric else pd.Categorical(every, categories=values)
+            pd.Series(every, dtype=own)
+            if numeric
+            else pd.Categorical(every, categories=values, ordered=getattr(own, "ordered", False))
         )
     return out
