@@ -678,3 +678,25 @@ def test_prior_in_formulas_and_words(prior, formula, words, tmp_path):
     assert prior == "r2" or f"prior={prior!r}" in said
     given = ridge(model={"prior": prior}, method="fixed", lam=1.0)
     assert "priori" not in report(given, tmp_path).said()
+
+
+@pytest.mark.usefixtures("sketched")
+@pytest.mark.parametrize(
+    ("family", "bands", "told"),
+    [
+        ("gaussian", None, "b is normal with mean 0 and variance tau squared sigma squared;"),
+        ("gaussian", ["u", "v"], "of band k are normal with mean 0 and variance tau k squared sigma squared&#34;"),
+        ("binomial", ["u", "v"], "of band k are normal with mean 0 and variance tau k squared&#34;"),
+        ("ordinal", ["u", "v"], "of band k are normal with mean 0 and variance tau k squared&#34;"),
+        ("negative-binomial", None, "log(1 + 1/m + α) with m the mean count and α the dispersion"),
+        ("student-t", None, "c: the squared scale of the noise."),
+    ],
+)
+def test_variances_in_formulas_are_those_of_the_family(family, bands, told, tmp_path):
+    X, given = np.resize([0.0, 1.0, 3.0, -1.0, 2.0, -2.0, 0.5], (30, 2)), {"negative-binomial": {"dispersion": 0.5}}
+    y = np.resize([0.0, 1.0] if family == "binomial" else [0.0, 1.0, 2.0], 30)
+    model = BayesRidge(y, X, family=family, bands=bands, **given.get(family, {"df": 4.0} if family[0] == "s" else {}))
+    said = report(model.fit("exact" if family == "gaussian" else "laplace"), tmp_path).said()
+    text = (tmp_path / "out.html").read_text(encoding="utf-8").replace('"', "&#34;")
+    assert told in text
+    assert said.count(model.distribution.model_in_words) == 1

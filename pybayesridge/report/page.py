@@ -117,7 +117,6 @@ def _formulas(res: LinearEstimates) -> dict[str, object]:
         "link": family.link,
         "weights": res.model.weighted,
         "per_row": res.model.per_row,
-        "in_words": family.model_in_words,
     } | dict(family.attributes)
 
 
