@@ -100,19 +100,14 @@ def pit(fits: Sequence[Any], names: Sequence[Sequence[str]], given: dict[str, An
 def loo(fits: Sequence[Any], names: Sequence[Sequence[str]], given: dict[str, Any]) -> dict[str, Any]:
     """Rows predicted from the others: log densities without and with the row, effective draws, standard errors.
 
-    With ``by``, a label for each row, groups of rows, with their ``labels``.
+    With ``by``, a label for each row, groups of rows, with their ``labels`` and ``overlap``.
     """
     by = given.get("by")
     score = fits[0].loo(target=given.get("target"), by=by)
-    if by is not None:
-        return {
-            "elpd": score.pointwise.to_numpy(dtype=np.float64),
-            "within": score.within,
-            "overlap": score.overlap.to_numpy(dtype=np.float64),
-            "labels": [str(label) for label in score.pointwise.index],
-        }
-    found = {"n_eff": score.n_eff, "mcse": score.pointwise_mcse}
+    found = {"n_eff": score.n_eff, "mcse": score.pointwise_mcse, "overlap": score.overlap}
+    labels = {} if by is None else {"labels": [str(label) for label in score.pointwise.index]}
     return {
+        **labels,
         "elpd": score.pointwise.to_numpy(dtype=np.float64),
         "within": score.within,
         **{name: values.to_numpy(dtype=np.float64) for name, values in found.items() if values is not None},

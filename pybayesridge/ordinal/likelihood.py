@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, log_ndtr, logit, ndtr, ndtri
+from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.likelihood import Binomial, from_counts
@@ -30,14 +30,14 @@ from pybayesridge.binomial.logistic_normal import expected_derivatives
 from pybayesridge.late import Late
 from pybayesridge.ordinal import spacings
 from pybayesridge.posterior.left_out import LeaveOneOut
-from pybayesridge.sites.likelihood import RowSites
+from pybayesridge.sites.approximation import Approximation, cavity
+from pybayesridge.sites.gaussian import Sites
+from pybayesridge.sites.likelihood import Group, RowSites
 from pybayesridge.sites.tilted import Cavity, Tilted, merged
 
 if TYPE_CHECKING:
     from pybayesridge.sites import bands
-    from pybayesridge.sites.approximation import Approximation
     from pybayesridge.sites.arrow_bands import ArrowSpace
-    from pybayesridge.sites.gaussian import Sites
 else:
     bands = Late("pybayesridge.sites.bands")
 
@@ -233,6 +233,59 @@ class Cumulative(RowSites):
         """Likewise."""
         return self.log_constants()
 
+    def of_group(self, rows: IntArray, mean: FloatArray) -> Group:
+        """Some of the rows, which have sites of their own at cut points, and a part in those of distances."""
+        code, copies = self.codes[rows], self.copies[rows]
+        has_upper, has_lower = code < self.categories - 1, code > 0
+        a, b = self.upper.size, self.upper.size + self.lower.size
+        of_upper = np.searchsorted(self.upper, rows[has_upper])
+        of_lower = a + np.searchsorted(self.lower, rows[has_lower])
+        part = self._share_of_distances(rows, mean)
+        middle = np.flatnonzero(part > 0)
+        sites = np.r_[of_upper, of_lower, b + middle]
+        share = np.r_[np.ones(of_upper.size + of_lower.size), part[middle]]
+
+        def values(eta: FloatArray) -> FloatArray:
+            above, below = np.full((len(eta), rows.size), np.inf), np.full((len(eta), rows.size), -np.inf)
+            above[:, has_upper] = -eta[:, : of_upper.size]
+            below[:, has_lower] = -eta[:, of_upper.size : of_upper.size + of_lower.size]
+            out: FloatArray = log_between(above, below, self.link) @ copies
+            return out
+
+        return Group(sites, share, values)
+
+    def _share_of_distances(self, rows: IntArray, mean: FloatArray) -> FloatArray:
+        """The part of the sites of distances that is that of some rows, (e,)."""
+        size = self.copies
+        if not self.factorises:
+            size = size * _interval_derivatives(*self.ends(mean))[4]
+        whole, own, others = (
+            np.bincount(self.codes[of], size[of], self.categories)[1:-1]
+            for of in (slice(None), rows, np.delete(np.arange(self.codes.size), rows))
+        )
+        return np.where(others > 0, own / whole, 1.0)
+
+    def without(self, rows: IntArray) -> Cumulative:
+        """The likelihood of the other rows."""
+        codes, copies = np.delete(self.codes, rows), np.delete(self.copies, rows)
+        return replace(
+            self, codes=codes, copies=copies, counts=np.bincount(codes, copies, self.categories).astype(np.float64)
+        )
+
+    def log_quotients(self, which: IntArray, mean: FloatArray, variance: FloatArray, sites: Sites) -> FloatArray:
+        """Log means of functions over sites scaled to 1 at `mean`, of some sites (m,)."""
+        if not self.factorises:
+            raise ValueError(self.only_laplace)
+        of_cuts = self.upper.size + self.lower.size
+        around = cavity(mean[which], variance[which], Sites(sites.precision[which], sites.shift[which]))
+        out, cut = np.empty(which.size), which < of_cuts
+        first, rest = np.flatnonzero(cut), np.flatnonzero(~cut)
+        out[first] = self.of_cut_points().rows(which[first]).tilted(around.rows(first)).log_integral
+        if rest.size:
+            counts = self.counts[1:-1][which[rest] - of_cuts]
+            out[rest] = spacings.tilted(counts, around.rows(rest)).log_integral
+        return out - 0.5 * np.log(2.0 * np.pi * variance[which])
+
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the tilted densities."""
         if not self.factorises:
@@ -245,7 +298,9 @@ class Cumulative(RowSites):
         return merged(self.n, *parts)
 
     def check_unseparated(self) -> None:
-        """Every category occurs, so that the cut points alone are determined."""
+        """Every category has to occur, so that the cut points alone are determined."""
+        if not (self.counts > 0).all():
+            raise ValueError("a category does not occur")
 
     def separated_by(self, names: str, count: int) -> str:
         """Say that unpenalised columns order the responses without error."""
@@ -378,6 +433,17 @@ def distribution(u: Any, link: Link) -> FloatArray:
     """The distribution function of the latent noise."""
     out: FloatArray = expit(u) if link == "logit" else ndtr(u)
     return out
+
+
+def log_between(above: FloatArray, below: FloatArray, link: Link) -> FloatArray:
+    """``log(F(above) - F(below))``; -inf where that is not positive."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        if link == "logit":
+            out = log_expit(above) + log_expit(-below) + spacings.log_factor(above - below)
+        else:
+            one_sided = np.where(np.isinf(below), log_ndtr(above), log_ndtr(-below))
+            out = np.where(np.isinf(above) | np.isinf(below), one_sided, _log_interval(above, below))
+    return np.where(above > below, out, -np.inf)
 
 
 def _log_interval(above: FloatArray, below: FloatArray) -> FloatArray:

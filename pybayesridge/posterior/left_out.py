@@ -82,6 +82,12 @@ class LeftOut:
         Monte Carlo standard error of each log density, where components are draws.
     beyond : float
         Error of the sum of `log_density` that does not come from the weights of the components.
+    draws : (n,) array or None
+        Effective points of the integral over the linear predictors of a group; 0 where it is not known how good that
+        is, None where it is in closed form.
+    correction : (n,) array or None
+        The part of `log_density` that comes from what the other rows' own approximation is without a group; None
+        where nothing is approximated.
     """
 
     log_density: FloatArray
@@ -93,6 +99,8 @@ class LeftOut:
     influence: FloatArray | None = None
     mcse: FloatArray | None = None
     beyond: float = 0.0
+    draws: FloatArray | None = None
+    correction: FloatArray | None = None
 
     def in_units(self, unit: FloatArray) -> LeftOut:
         """The same for a response of which one unit is `unit` (n,)."""
@@ -159,6 +167,8 @@ def pooled(found: Sequence[LeftOut]) -> LeftOut:
     each = np.stack([one.log_density for one in found])
     total, efficiency = logsumexp(each, axis=0), np.stack([one.efficiency for one in found])
     own = np.stack([np.zeros(total.size) if one.mcse is None else one.mcse for one in found])
+    draws = [one.draws for one in found if one.draws is not None]
+    corrections = [one.correction for one in found if one.correction is not None]
     return LeftOut(
         total - log_count,
         logsumexp([one.within for one in found], axis=0) - log_count,
@@ -170,6 +180,9 @@ def pooled(found: Sequence[LeftOut]) -> LeftOut:
         mcse=None
         if all(one.mcse is None for one in found)
         else np.sqrt(((np.exp(each - total) * own) ** 2).sum(axis=0)),
+        draws=np.min(draws, axis=0) if draws else None,
+        # The largest says most of how far off the others may be.
+        correction=np.max(np.abs(corrections), axis=0) if corrections else None,
     )
 
 

@@ -165,11 +165,10 @@ class LinearEstimates(Shown):
         Raises
         ------
         ValueError
-            Where there are none in closed form.
+            For selections, which have none.
         """
         raise ValueError(
-            "loo(by=) is for Gaussian responses of BayesRidge, where it has a closed form: fit without the rows of "
-            "each group to predict them"
+            "loo(by=) is for BayesRidge: fit without the rows of each group to predict them by a selection"
         )
 
     def row_law(self, weights: FloatArray, offset: FloatArray, target: int) -> RowLaw:

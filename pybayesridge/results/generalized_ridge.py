@@ -162,6 +162,10 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         """Predictions of the rows from the others."""
         return self.sites_fit.rows_left_out()
 
+    def groups_left_out(self, target: int, codes: IntArray) -> LeftOut:
+        """Predictions of groups of rows, each from the other rows, given the group of each row (n,)."""
+        return self.sites_fit.groups_left_out(codes, self.solver)
+
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients, on the scale of the link.
 

@@ -46,18 +46,20 @@ class LeaveOneOutScore(Shown):
         The log density of each row; of a row that stands for copies the sum over these.
     n_eff : Series or None
         Effective number of posterior draws that each row's prediction is made of, 0 for a row without which sets of
-        columns matter that could not all be found. None where it has no Monte Carlo error.
+        columns matter that could not all be found. Of groups, where responses are not Gaussian, effective points of
+        the integral over their linear predictors. None where it has no Monte Carlo error.
     pit : Series or None
         Probability integral transform of each row, see ``results.pit()``. None for responses that are not Gaussian.
     predicted : Series or None
-        Mean of the predictive distribution of each row. None for yes/no responses.
+        Mean of the predictive distribution of each row. None for responses that are not Gaussian.
     copies : (n,) array
         How many times each row counts.
     within : (n,) array
         Log density of one copy of each row predicted from all rows.
     mcse : float
-        Monte Carlo standard error of `elpd`: that of a sampler, 0 where nothing is sampled. It says how far another
-        run of the sampler would be off; `se` says how much other rows would be. NaN for pooled fits by a sampler.
+        Monte Carlo standard error of `elpd`: that of a sampler, or of the points by which groups are integrated over,
+        0 where nothing is sampled. It says how far another run of the sampler would be off; `se` says how much other
+        rows would be. NaN for pooled fits by a sampler.
     pointwise_mcse : Series or None
         That of `pointwise`. None where nothing is sampled.
     groups : Series or None
@@ -69,6 +71,9 @@ class LeaveOneOutScore(Shown):
         share of the nodes of the integral over the penalties, when these are weighted anew. None for single rows.
     observed : (n,) array or None
         The response of each row, where whole groups were left out.
+    correction : Series or None
+        Of each group, where responses are not Gaussian: the part of `pointwise` that comes from approximating the
+        posterior of the other rows anew. None for single rows and Gaussian responses.
     """
 
     elpd: float
@@ -86,6 +91,7 @@ class LeaveOneOutScore(Shown):
     groups: pd.Series | None = None
     overlap: pd.Series | None = None
     observed: FloatArray | None = None
+    correction: pd.Series | None = None
 
     def summary(self) -> pd.DataFrame:
         """Estimates and standard errors, in the form of the R package loo.
@@ -103,7 +109,8 @@ class LeaveOneOutScore(Shown):
     def in_doubt(self) -> list[Any]:
         """Labels of the rows whose predictions rest on fewer than 100 effective draws, or groups of small overlap."""
         if self.overlap is not None:
-            return self.overlap.index[self.overlap < LEAST_OVERLAP].tolist()
+            few = False if self.n_eff is None else self.n_eff < FEWEST_DRAWS
+            return self.overlap.index[(self.overlap < LEAST_OVERLAP) | few].tolist()
         return [] if self.n_eff is None else self.n_eff.index[self.n_eff < FEWEST_DRAWS].tolist()
 
     def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
@@ -145,9 +152,14 @@ def loo(self: Any, *, target: str | int | None = None, by: Any = None) -> LeaveO
 
     With `by`, whole groups of rows are left out in turn, and the joint density of their rows is computed: how well
     the fit predicts a group of which it has seen nothing, such as a new school, whose effect is then drawn from the
-    population of groups. This is for Gaussian responses of ``BayesRidge``, with one penalty or several. Given the
-    penalties it is exact; they are weighted anew as for single rows. A group can change their posterior far more than
-    a row does: ``overlap`` says how much of it is left.
+    population of groups. This is for ``BayesRidge``, with one penalty or several. A group can change the posterior of
+    the penalties far more than a row does: they are weighted anew, and ``overlap`` says how much of it is left. For
+    Gaussian responses given the penalties it is exact. For other families the posterior of the other rows is
+    approximated as in the fit: the group's part is taken out of it, the likelihood of the group is integrated over
+    what is left by weighted points (``n_eff`` says how many of these count, ``mcse`` how far off they may be), and
+    where the group changes the approximation for the other rows, that is made anew at the penalties from which its
+    prediction comes above all (``correction`` is what this changes). All copies of a row that stands for several
+    are left out. Scores are within some hundredths of fits without the group to the same penalties.
 
     Parameters
     ----------
@@ -247,29 +259,48 @@ def _groups_left_out(res: Any, target: str | int | None, by: Any) -> LeaveOneOut
             f"group {names[error.group]!r} of by has {error.rows:,} rows: where the columns of a group with very "
             f"many levels are sparse, at most {error.most:,} rows are predicted together. Refit without these rows"
         ) from None
-    assert found.error is not None
     target_name, observed = res.model.data.targets[i], _column(res, i)
     copies = np.ones(len(names))
+
+    def of_groups(values: FloatArray | None) -> pd.Series | None:
+        return None if values is None else pd.Series(values, index=names, name=target_name)
+
     out = LeaveOneOutScore(
         elpd=float(found.log_density.sum()),
         se=standard_error(found.log_density, copies),
         p_loo=float((found.within - found.log_density).sum()),
         nobs=float(len(names)),
         pointwise=pd.Series(found.log_density, index=names, name=target_name),
-        n_eff=None,
+        n_eff=of_groups(found.draws),
         pit=None,
-        predicted=pd.Series(observed - found.error, index=labels.index, name=target_name),
+        predicted=None
+        if found.error is None
+        else pd.Series(observed - found.error, index=labels.index, name=target_name),
         copies=copies,
         within=found.within,
+        mcse=0.0 if found.mcse is None else float(np.sqrt((found.mcse**2).sum())),
+        pointwise_mcse=of_groups(found.mcse),
+        correction=of_groups(found.correction),
         groups=labels,
-        overlap=pd.Series(found.efficiency, index=names, name=target_name),
+        overlap=of_groups(found.efficiency),
         observed=observed,
     )
-    if out.in_doubt:
+    assert out.overlap is not None
+    apart = out.overlap.index[out.overlap < LEAST_OVERLAP].tolist()
+    if apart:
         warnings.warn(
-            f"without each of {len(out.in_doubt):,} group(s) ({listed(out.in_doubt)}) the posterior of the penalties "
+            f"without each of {len(apart):,} group(s) ({listed(apart)}) the posterior of the penalties "
             f"is a very different one (overlap below {LEAST_OVERLAP:g}). Their scores may be inaccurate: refit "
             "without these groups to predict them",
+            PrecisionWarning,
+            stacklevel=3,
+        )
+    few = [] if out.n_eff is None else out.n_eff.index[out.n_eff < FEWEST_DRAWS].tolist()
+    if few:
+        warnings.warn(
+            f"the predictions of {len(few):,} group(s) ({listed(few)}) rest on fewer than {FEWEST_DRAWS:g} effective "
+            "points, or the approximation without them did not settle. Their scores may be inaccurate: refit without "
+            "these groups to predict them",
             PrecisionWarning,
             stacklevel=3,
         )

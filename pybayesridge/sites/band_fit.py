@@ -93,6 +93,10 @@ class BandSitesFit(SitesFit):
             self, shape=shape, space=space, likelihood=likelihood, nodes=nodes, weight=weight, factors=factors
         )
 
+    def space_at(self, node: int) -> Any:
+        """The space of the rows at the variances of a node."""
+        return self.space.at(tuple(each[node] for each in self.factors))
+
     def posterior(self) -> BandSitesPosterior:
         """The joint posterior of the coefficients."""
         make: Any = make_band_posterior if isinstance(self.space, BandSpace) else make_arrow_posterior

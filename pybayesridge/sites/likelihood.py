@@ -7,17 +7,40 @@ factors that depend on neither the coefficients nor the prior may be left out an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.posterior.left_out import LeaveOneOut
+from pybayesridge.sites.approximation import cavity
+from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.shape import ShapePrior
 from pybayesridge.sites.tilted import Cavity, Tilted, by_equal_steps, normal_cavity
 
 if TYPE_CHECKING:
     from pybayesridge.sites.approximation import Approximation, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Some of the rows as parts of the sites.
+
+    Attributes
+    ----------
+    sites : (k,) int array
+        Positions of the sites that they have a part in.
+    share : (k,) array
+        The part of the site that is theirs.
+    values : callable
+        Log likelihood of all copies of the rows (S,), at linear functions of these sites (S, k).
+    """
+
+    sites: IntArray
+    share: FloatArray
+    values: Callable[[FloatArray], FloatArray]
 
 
 class RowSites(ABC):
@@ -174,6 +197,21 @@ class RowSites(ABC):
         """Log mean of the likelihood of one copy of each row where the linear predictors are normal, (n,)."""
 
     @abstractmethod
+    def of_group(self, rows: IntArray, mean: FloatArray) -> Group:
+        """Some of the rows as parts of the sites, whose linear functions have the means (n,)."""
+
+    @abstractmethod
+    def without(self, rows: IntArray) -> Self:
+        """The likelihood of the other rows."""
+
+    @abstractmethod
+    def log_quotients(self, which: IntArray, mean: FloatArray, variance: FloatArray, sites: Sites) -> FloatArray:
+        """Log means of functions over sites scaled to 1 at `mean`, their linear functions being normal.
+
+        Of the sites `which` (m,) from means (n,), variances (n,) and sites of all.
+        """
+
+    @abstractmethod
     def check_unseparated(self) -> None:
         """Raise ValueError if the responses alone leave an intercept undetermined, and say why."""
 
@@ -281,6 +319,21 @@ class Likelihood(RowSites):
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the likelihood of all copies of each row times a normal density of its linear predictor."""
         return by_equal_steps(self, cavity)
+
+    def of_group(self, rows: IntArray, mean: FloatArray) -> Group:
+        """Some of the rows, whose sites are theirs alone."""
+        part = self.rows(rows)
+        return Group(rows, np.ones(rows.size), lambda eta: part.values(eta).sum(axis=-1))
+
+    def without(self, rows: IntArray) -> Self:
+        """The likelihood of the other rows."""
+        return self.rows(np.delete(np.arange(self.n), rows))
+
+    def log_quotients(self, which: IntArray, mean: FloatArray, variance: FloatArray, sites: Sites) -> FloatArray:
+        """Log means of likelihoods over sites scaled to 1 at `mean`, of some rows (m,)."""
+        own, spread = Sites(sites.precision[which], sites.shift[which]), variance[which]
+        found = self.rows(which).tilted(cavity(mean[which], spread, own)).log_integral
+        return found - 0.5 * np.log(2.0 * np.pi * spread)
 
     def log_integral(self, cavity: Cavity) -> FloatArray:
         """Log integral of the tilted densities, (n,); of the cavity itself where a row has no copies."""

@@ -13,6 +13,7 @@ from pybayesridge.posterior.quantiles import Common
 from pybayesridge.ridge.prior import BetaPrime, log_density_of_log
 from pybayesridge.sites.approximation import Approximation, Node
 from pybayesridge.sites.coordinates import Coordinates
+from pybayesridge.sites.groups_left_out import groups_left_out
 from pybayesridge.sites.leave_one_out import leave_one_out, rows_left_out, total_log_score
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
@@ -113,6 +114,16 @@ class SitesFit:
     def rows_left_out(self) -> LeftOut:
         """Log probabilities of the rows given the others; needs the rows."""
         return rows_left_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
+
+    def groups_left_out(self, codes: IntArray, solver: str) -> LeftOut:
+        """Predictions of groups of rows from the others, given the group of each row (n,); needs the rows."""
+        nodes: Any = self.nodes
+        expanded = solver == "laplace"
+        return groups_left_out(self.likelihood, nodes, self.weight, self.space_at, codes, expanded=expanded)
+
+    def space_at(self, node: int) -> Any:
+        """The space of the rows at a node."""
+        return self.space
 
     def loo_log_score(self, predictions: LeaveOneOut) -> float:
         """Sum of the log scores of these over all copies of the rows."""

@@ -31,12 +31,13 @@
 #'
 #'   With `by` whole groups of rows are left out in turn, and the joint density of the rows of each group is computed by Python: how
 #'   well new groups are predicted, whose effects are then drawn from the population of groups. `overlap` is the part of the
-#'   posterior of the variances of all rows that is left without the group.
+#'   posterior of the variances of all rows that is left without the group. For responses that are not Gaussian, `n_eff` is the
+#'   effective number of points by which a group's linear predictors are integrated over, and `mcse` the standard error that follows.
 #'
 #' @param x A fit of [bayes_ridge()] or [spike_slab()].
 #' @param target Name or position of a target, if there are several.
 #' @param by Groups of rows: the name of a variable of the formula, such as `"g"` with `(1 | g)`, or a vector with a label for
-#'   each row of the fit. For Gaussian responses of [bayes_ridge()].
+#'   each row of the fit. For [bayes_ridge()].
 #' @param ... Not used: further arguments raise an error.
 #' @return A list of class `"loo"`: `estimates` and `pointwise` with `elpd_loo`, `p_loo` and `looic`. If the posterior was
 #'   sampled, `n_eff` contains the effective number of draws of each row, and `mcse` the Monte Carlo standard error of its score where Python
