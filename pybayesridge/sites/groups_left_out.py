@@ -17,7 +17,7 @@ That the sites of other rows stay as they are is an approximation. The evidence 
 propagation does not change to first order with their sites, but with these rows' own distributions, by
 ``sum log E[likelihood / site]``. Where these move much the sites are found again without the group, and the
 difference of the evidence with and without it counts. Both are looked at for a few of the hyperparameters that the
-group's prediction comes from, and added on average. Laplace's approximation, whose evidence does change with the
+group's prediction comes from, and their mean is added. Laplace's approximation, whose evidence does change with the
 sites, is always made anew there.
 """
 
@@ -466,15 +466,15 @@ def groups_left_out(
     looked_at = _most(share) | _most(_shares(weight, -within))
     looked_at[:, alone] = False
     gaps, error, draws = np.zeros((2, *left_out.shape)), np.zeros(left_out.shape), np.full(left_out.shape, np.inf)
-    correction, settled = np.zeros(len(members)), np.ones(len(members), dtype=bool)
+    changes, settled = np.full(left_out.shape, -np.inf), np.ones(len(members), dtype=bool)
     anew = _spread(share, left_out)
-    anew[:, alone] = 0
+    anew[:, alone], changes[0, alone] = 0, 0.0
     for k in np.flatnonzero(looked_at.any(axis=1) | anew.any(axis=1)).tolist():
         here = at(k)
         quotients = here.quotients() if anew[k].any() else none
         for g in np.flatnonzero(anew[k]).tolist():
             change, good = here.correction(members[g], quotients)
-            correction[g] += change * anew[k, g] / CORRECTED
+            changes[k, g] = np.log(anew[k, g] / CORRECTED) - change
             settled[g] &= good
         for g in np.flatnonzero(looked_at[k]).tolist():
             group, block = here.block(members[g])
@@ -487,6 +487,8 @@ def groups_left_out(
     own = own / np.where(alone, 1.0, own.sum(axis=0))
     left_out += np.where(looked_at, gaps[0], (own * gaps[0]).sum(axis=0))
     within += np.where(looked_at, gaps[1], (own * gaps[1]).sum(axis=0))
+    # Weights without the group are over its density: the harmonic mean of what this is multiplied by.
+    correction = -logsumexp(changes, axis=0)
     out = mixed(weight, left_out, within)
     constants = np.bincount(codes, likelihood.copies * likelihood.log_constants())
     found_draws = np.where(alone, np.inf, (own * np.where(looked_at, draws, 0.0)).sum(axis=0))
