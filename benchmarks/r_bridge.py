@@ -143,9 +143,9 @@ def page(found: dict[str, Any]) -> str:
             "Methods for the fit in R, and the file of `saveRDS(compress = FALSE)` in multiples of the columns and "
             "responses in double precision. `predict()` is of ten rows with prediction intervals.",
             table(["n × p × responses", "summary()", "plot()", "predict()", "file", "of the data"], methods),
-            "Methods that both languages compute, in turn, medians: credible intervals of all coefficients, 1,000 draws of "
-            "them, and leave-one-out scores of all rows; in Python each of a new fit. The aim is that R takes at most "
-            f"{TIMES} times Python's time.",
+            "Methods that both languages compute, in turn, medians: credible intervals of all coefficients, 1,000 "
+            "draws of them, and leave-one-out scores of all rows; in Python each of a new fit. The aim is that R "
+            f"takes at most {TIMES} times Python's time.",
             table(["n × p × responses", "method in R", "Python", "R", "R / Python"], both),
         ]
     )
