@@ -14,10 +14,23 @@ most_halvings <- 5L
 # Components of smaller weight are left out.
 light_component <- 1e-6
 
-# Steps of the search; a continuous response is found to 2^-50 of where it was looked for.
+# Of the search. To enclose a quantile each step is twice the last one, or so much longer than to where a straight line would be, and so
+# many times the last one at the most.
 most_doublings <- 200L
-most_bisections <- 100L
+ahead_of_line <- 1.5
+most_ahead <- 1000
+
+# Every so many steps halve the bracket. A continuous response is found to 2^-50 of where it was looked for, or to so many normal scores,
+# which are cut off; large numbers to so many of their neighbours.
+most_steps <- 400L
+halved_every <- 4L
 width_of_search <- 2^-50
+score_error <- 1e-12
+farthest_quantile <- 37
+least_width <- 4 * .Machine$double.eps
+
+# Around a near response it looks first so far, relative to where it was looked for.
+near_width <- 1e-3
 
 counts_given <- function(fit, up_to) {
   list(
@@ -60,12 +73,14 @@ successes_given <- function(fit, up_to) {
 
 successes_up_to <- function(y, eta, trials, fit) stats::pbinom(rep_len(y, length(eta)), trials, link_probability(eta, fit$link))
 
-# Distribution functions of so many trials are sums; for more they are averages over so many log odds of a beta variable, which go on
-# both sides so many standard deviations of the normal density as curved, and by an exponent in its exponential tail: as in Python.
+# Distribution functions of so many trials are sums; for more they are averages over the log odds of a beta variable, which go on
+# both sides so many standard deviations of the normal density as curved, and by an exponent in its exponential tail; their spacing in
+# these standard deviations, and how many there may be: as in Python.
 few_trials <- 1000
-log_odds_nodes <- 49L
 log_odds_around <- 6
 log_odds_beyond <- 18
+log_odds_spaced <- 0.7
+log_odds_nodes <- c(17L, 21L, 25L, 33L, 49L)
 
 shares_up_to <- function(y, eta, trials, fit) {
   s <- for_columns(1 / alpha_of_nodes(fit), length(y))
@@ -108,20 +123,26 @@ integrals_of_shares <- function(y, eta, trials, s) {
   b <- ifelse(over_share, share[[2L]], count[[2L]])
   other <- ifelse(over_share, count[[1L]], share[[1L]])
   rest <- ifelse(over_share, count[[2L]], share[[2L]])
-  width <- log_odds_around * sqrt((a + b) / a / b)
-  low <- -width - log_odds_beyond / a
-  high <- width + log_odds_beyond / b
-  below <- total <- 0
-  for (node in seq(0, 1, length.out = log_odds_nodes)) {
-    away <- low + (high - low) * node
-    change <- ifelse(
-      away < 0, log1p(a / (a + b) * expm1(pmin(away, 0))), pmax(away, 0) + log1p(b / (a + b) * expm1(-pmax(away, 0)))
-    )
-    weight <- exp(a * away - (a + b) * change)
-    below <- below + weight * stats::pbeta(stats::plogis(log(a / b) + away), other, rest)
-    total <- total + weight
+  sd <- sqrt((a + b) / a / b)
+  low <- -log_odds_around * sd - log_odds_beyond / a
+  high <- log_odds_around * sd + log_odds_beyond / b
+  size <- findInterval((high - low) / (log_odds_spaced * sd) + 1, log_odds_nodes[-length(log_odds_nodes)], left.open = TRUE) + 1L
+  out <- numeric(length(y))
+  for (group in unique(size)) {
+    at <- which(size == group)
+    out[at] <- average_over_odds(a[at], b[at], other[at], rest[at], low[at], high[at], log_odds_nodes[group])
   }
-  ifelse(over_share, 1 - below / total, below / total)
+  ifelse(over_share, 1 - out, out)
+}
+
+# Means of the distribution functions of Beta(other, rest) variables over Beta(a, b) ones by so many nodes, between such distances of log
+# odds from the top of the density.
+average_over_odds <- function(a, b, other, rest, low, high, count) {
+  away <- low + outer(high - low, seq(0, 1, length.out = count))
+  change <- log1p(ifelse(away < 0, a, b) / (a + b) * expm1(-abs(away))) + pmax(away, 0)
+  weight <- exp(a * away - (a + b) * change)
+  below <- stats::pbeta(stats::plogis(log(a / b) + away), other, rest)
+  rowSums(weight * below) / rowSums(weight)
 }
 
 # Quantiles of new responses, m x length(probabilities), of rows of the model matrices `xs` of fits, the mixture of whose posteriors with
@@ -156,13 +177,14 @@ law_of_new <- function(fit, x, extent, unseen) {
   c(law, list(extent = if (!of_exposure) extent), family_of(fit)$new(fit))
 }
 
-# The quantile of each row, by finer rules where the probability is steep.
+# The quantile of each row, by finer rules where the probability is steep, from where it is at the means of the components.
 quantiles_of_new <- function(laws, p) {
-  out <- numeric(nrow(laws[[1L]]$where))
   whole <- laws[[1L]]$whole
+  ends <- start_of_search(laws)
+  near <- if (whole) 1 else near_width * (ends[, 2L] - ends[, 1L])
+  out <- numeric(nrow(ends))
   todo <- seq_along(out)
-  # Whole numbers are looked for from where they are at the means of the components.
-  for (halved in (if (whole) -1L else 0L):most_halvings) {
+  for (halved in -1L:most_halvings) {
     scores <- if (halved < 0L) 0 else seq(-farthest_score, farthest_score, length.out = 1 + 2 * farthest_score * 2^halved)
     some <- lapply(laws, function(law) {
       law$where <- law$where[todo, , drop = FALSE]
@@ -170,16 +192,14 @@ quantiles_of_new <- function(laws, p) {
       law$extent <- law$extent[todo]
       law
     })
-    share <- function(y, at) {
-      found <- share_up_to(some, y, scores, at)$share
-      if (whole) ifelse(y >= most_drawn, 1, found) else found
-    }
-    near <- if (whole) pmin(out[todo], most_drawn)
-    out[todo] <- found <- searched(share, if (whole && halved >= 0L) cbind(near - 1, near) else start_of_search(some), p, whole)
-    if (halved < 0L) next
-    if (whole) found <- pmin(found, most_drawn)
-    todo <- todo[share_up_to(some, found, scores, seq_along(todo))$rise > steep]
+    found <- searched(function(y, at) share_up_to(some, y, scores, at), ends, p, whole)
+    out[todo] <- found$at
+    left <- halved < 0L | found$rise > steep
+    todo <- todo[left]
     if (!length(todo)) break
+    middle <- if (whole) pmin(out[todo], most_drawn) else out[todo]
+    if (length(near) > 1L) near <- near[left]
+    ends <- if (whole) cbind(middle - near, middle) else cbind(middle - near, middle + near)
   }
   out
 }
@@ -203,7 +223,7 @@ share_up_to <- function(laws, y, scores, at) {
       last <- each[, keep, drop = FALSE]
     }
   }
-  list(share = share, rise = rise)
+  list(share = if (laws[[1L]]$whole) ifelse(y >= most_drawn, 1, share) else share, rise = rise)
 }
 
 # Responses between which most of those of each row are.
@@ -212,32 +232,57 @@ start_of_search <- function(laws) {
   cbind(do.call(pmin, lapply(ends, function(e) e[, 1L])), do.call(pmax, lapply(ends, function(e) e[, 2L])))
 }
 
-# Where `share(y, at)` reaches p, by bisection: of whole numbers the least at which it has.
-searched <- function(share, ends, p, whole) {
-  low <- ends[, 1L]
-  high <- ends[, 2L]
-  for (side in c(-1L, 1L)) {
-    step <- high - low
+# Where the share of `of(y, at)` reaches p, and its rise there; of whole numbers the least at which it has. Between ends the steps are
+# those of the Illinois method for normal scores, in which distribution functions are nearly straight.
+searched <- function(of, ends, p, whole) {
+  every <- seq_len(nrow(ends))
+  value <- function(y, at) {
+    found <- of(y, at)
+    list(y = y, share = found$share, rise = found$rise)
+  }
+  taken <- function(to, at, from, which = at) Map(function(a, b) replace(a, at, b[which]), to, from)
+  low <- value(ends[, 1L], every)
+  high <- value(ends[, 2L], every)
+  sought <- score_of(p)
+  width <- if (whole) 1 else (high$y - low$y) * width_of_search
+  for (side in c(1L, -1L)) {
+    step <- pmax(high$y - low$y, width, least_width * abs(high$y))
     for (i in seq_len(most_doublings)) {
       end <- if (side > 0L) high else low
-      off <- which((share(end, seq_along(end)) < p) == (side > 0L))
+      off <- which((end$share < p) == (side > 0L))
       if (!length(off)) break
-      if (side > 0L) high[off] <- high[off] + step[off] else low[off] <- low[off] - step[off]
+      straight <- (sought - score_of(end$share)) * (high$y - low$y) / (score_of(high$share) - score_of(low$share))
+      ahead <- pmax(step, pmin(ahead_of_line * abs(straight), most_ahead * step), na.rm = TRUE)[off]
+      if (whole) ahead <- ceiling(ahead)
+      found <- value(end$y[off] + side * ahead, off)
+      if (side > 0L) low <- taken(low, off, high) else high <- taken(high, off, low)
+      if (side > 0L) high <- taken(high, off, found, seq_along(off)) else low <- taken(low, off, found, seq_along(off))
       step[off] <- 2 * step[off]
     }
   }
-  width <- if (whole) rep(1, length(low)) else (high - low) * width_of_search
-  for (i in seq_len(most_bisections)) {
-    open <- which(high - low > width)
+  under <- score_of(low$share) - sought
+  over <- score_of(high$share) - sought
+  last <- integer(length(every))
+  for (i in seq_len(most_steps)) {
+    open <- which(high$y - low$y > pmax(width, least_width * abs(low$y), least_width * abs(high$y)))
     if (!length(open)) break
-    middle <- (low[open] + high[open]) / 2
-    if (whole) middle <- floor(middle)
-    up <- middle > low[open] & middle < high[open]
-    if (!any(up)) break
-    reached <- share(middle, open) >= p
-    high[open[reached]] <- middle[reached]
-    low[open[!reached]] <- middle[!reached]
+    part <- under[open] / (under[open] - over[open])
+    part[i %% halved_every == 0L | is.nan(part)] <- 0.5
+    y <- low$y[open] + part * (high$y[open] - low$y[open])
+    if (whole) y <- pmin(pmax(floor(y), low$y[open] + 1), high$y[open] - 1)
+    found <- value(y, open)
+    away <- score_of(found$share) - sought
+    up <- found$share >= p
+    over[open] <- ifelse(up, away, over[open] * ifelse(last[open] < 0L, 0.5, 1))
+    under[open] <- ifelse(up, under[open] * ifelse(last[open] > 0L, 0.5, 1), away)
+    last[open] <- ifelse(up, 1L, -1L)
+    found_there <- !whole & abs(away) <= score_error
+    high <- taken(high, open[up | found_there], found, up | found_there)
+    low <- taken(low, open[!up | found_there], found, !up | found_there)
   }
   # As in Python: doubles have no room for larger whole numbers.
-  if (whole) ifelse(high >= most_drawn, Inf, pmax(high, 0)) else (low + high) / 2
+  at <- if (whole) ifelse(high$y >= most_drawn, Inf, pmax(high$y, 0)) else (low$y + high$y) / 2
+  list(at = at, rise = high$rise)
 }
+
+score_of <- function(share) pmin(pmax(stats::qnorm(pmin(pmax(share, 0), 1)), -farthest_quantile), farthest_quantile)

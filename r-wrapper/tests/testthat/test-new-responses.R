@@ -4,6 +4,9 @@
 # Of the search, in scales of the noise.
 found_by_search <- 1e-4
 
+# Of a distribution function that is known, relative to a quantile or absolute.
+of_search <- 1e-9
+
 # Of the beta-binomial distribution function, as in Python.
 of_sums <- 1e-10
 of_integrals <- 1e-5
@@ -37,6 +40,21 @@ test_that("the search finds quantiles of R's distributions", {
   }
   poisson$where <- matrix(c(-800, 60, 800), 3L)
   expect_identical(quantiles_of_new(list(poisson), 0.5), c(0, Inf, Inf))
+})
+
+test_that("the search finds quantiles of t distributions, however far out", {
+  law <- function(df) {
+    list(
+      where = matrix(c(-1e6, 0, 3), 3L), scale = matrix(0, 3L, 1L), weight = 1, whole = FALSE,
+      up_to = function(y, eta, extent) matrix(pt(y - eta, df), nrow(eta)), around = function(eta, extent) cbind(eta - 10, eta + 10)
+    )
+  }
+  for (df in c(0.5, 3, Inf)) {
+    for (p in c(1e-6, 0.3, 0.5, 0.999)) {
+      expected <- qt(p, df) + c(-1e6, 0, 3)
+      expect_lt(max(abs(quantiles_of_new(list(law(df)), p) - expected) / pmax(abs(expected), 1)), of_search)
+    }
+  }
 })
 
 test_that("the beta-binomial distribution function is the sum of its terms", {
