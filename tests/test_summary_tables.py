@@ -30,6 +30,26 @@ def test_long_tables_show_the_largest_coefficients():
     assert "The 41 smallest standardised coefficients are omitted" in " ".join(text.split())
 
 
+def test_effects_of_groups_and_curves_come_after_all_others():
+    generator = np.random.default_rng(0)
+    data = pd.DataFrame(generator.normal(size=(280, 3)), columns=["x", "z", "t"])
+    data["g"] = np.arange(280) % 70
+    data["y"] = (
+        0.5 * data.x
+        - 0.5 * data.z
+        + np.sin(3 * data["t"])
+        + 3 * generator.normal(size=70)[data.g]
+        + generator.normal(size=280)
+    )
+    res = BayesRidge.from_formula("y ~ x + z + s(t, k=5) + (1 | g)", data).fit("reml")
+    text = str(res.summary())
+    rows = [line.split()[0] for line in text.splitlines() if line.split()[:1] and line.split()[0] in res.params.index]
+    assert set(rows[:4]) == {"Intercept", "s(t).line", "x", "z"}
+    assert len(rows) == 30
+    assert all(name.startswith(("g[", "s(t).")) for name in rows[4:])
+    assert "coefficients are omitted, effects of groups and curves first" in " ".join(text.split())
+
+
 @pytest.mark.parametrize(("p", "long"), [(59, False), (60, True)])
 def test_tables_are_cut_from_more_than_sixty_coefficients_on(p, long):
     y, x = regression(100, p)

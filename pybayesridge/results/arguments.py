@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pybayesridge._types import FloatArray, IntArray, Names
+from pybayesridge._types import BoolArray, FloatArray, IntArray, Names
 from pybayesridge.design.design import Design
 from pybayesridge.text import listed
 
@@ -191,6 +191,13 @@ def standardized_size(model: LinearModel, design: Design, b: FloatArray) -> Floa
     size[at] = np.abs(b[at]) * design.sd
     size[z_at] = np.inf
     return size
+
+
+def shown_last(model: LinearModel) -> BoolArray:
+    """Which coefficients (k,) are effects of groups or parts of curves, which long tables show after all others."""
+    bands = () if model.formula_spec is None else model.formula_spec.bands
+    own = {name for band in bands if band.kind != "columns" for name in band.columns}
+    return np.array([name in own for name in model.exog_names])
 
 
 def unit_rows(model: LinearModel, design: Design, positions: Sequence[int]) -> tuple[FloatArray, FloatArray]:

@@ -192,7 +192,8 @@ class LinearResults(LinearEstimates, saved.Saveable):
         """Regression table: posterior mean, standard deviation and interval of every coefficient.
 
         Of selections also the inclusion probabilities, of several penalties the standard deviations and shares of the
-        bands. Tables of more than 60 coefficients show the most important ones first and say how many are left out.
+        bands. Tables of more than 60 coefficients show the most important ones first, those of groups and curves
+        after all others, and say how many are left out.
 
         Parameters
         ----------

@@ -14,7 +14,7 @@ from pybayesridge.data.frames import make_frame
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import Answer, Ask, Joint, Posterior, RowLaw
 from pybayesridge.recipes import Recipe
-from pybayesridge.results.arguments import check_alpha, standardized_size, target_position
+from pybayesridge.results.arguments import check_alpha, shown_last, standardized_size, target_position
 from pybayesridge.results.arviz import ChainDraws
 from pybayesridge.results.facts import ShownCoefficients, Written, rows_to_show, value_of
 from pybayesridge.results.labelled import Arrays, Lacking, OfFamily, per_coefficient, per_row, per_target
@@ -195,9 +195,15 @@ class LinearEstimates(Shown):
         return found.center[:, 0], found.sd[:, 0], found.quantiles[:, 0]
 
     def shown_coefficients(self, i: int, alpha: float) -> ShownCoefficients:
-        """The coefficients of a target that the summary shows: all, or the largest standardised ones."""
-        at = rows_to_show(self.standardized_size(i))
+        """The coefficients of a target that the summary shows: all, or the largest standardised ones.
+
+        Effects of groups and parts of curves come after all others.
+        """
+        last = shown_last(self.model)
+        at = rows_to_show(self.standardized_size(i), last)
         left_out = "The {count} smallest standardised coefficients are omitted; see params, conf_int()."
+        if last.any():
+            left_out = "{count} coefficients are omitted, effects of groups and curves first; see params, conf_int()."
         values = np.column_stack(self.some_coefficients(at, i, alpha))
         return ShownCoefficients(at, [self.center, "sd"], values, left_out)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.text import TABLE_ROWS, Number, columns, count, number, rounded
 
 Format = Literal["text", "count", "number", "digits", "share", "evidence", "error", "size"]
@@ -147,11 +147,14 @@ class Written:
         return cls(list(names), ["mean", "median", *interval_heads(alpha)], rows_of(values), undefined)
 
 
-def rows_to_show(size: FloatArray) -> list[int]:
-    """Positions of the coefficients a table shows: all, or where there are too many the largest of `size` first."""
+def rows_to_show(size: FloatArray, last: BoolArray) -> list[int]:
+    """Positions of the coefficients a table shows: all, or where there are too many the largest of `size` first.
+
+    Those that are `last` (k,) follow the others.
+    """
     if size.size <= TABLE_ROWS:
         return list(range(size.size))
-    return np.argsort(-size, kind="stable")[:SHOWN].tolist()
+    return np.lexsort((-size, last))[:SHOWN].tolist()
 
 
 def interval_heads(alpha: float) -> list[str]:

@@ -25,6 +25,7 @@ from pybayesridge.results import files as saved
 from pybayesridge.results import leave_one_out as left_out
 from pybayesridge.results.arguments import (
     check_alpha,
+    shown_last,
     standardized_size,
     target_position,
     term_positions,
@@ -521,7 +522,8 @@ class PooledResults(Ratios, Shown, saved.Saveable):
     def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Regression table: pooled posterior mean, standard deviation and interval of every coefficient.
 
-        Tables of more than 60 coefficients show those that are largest relative to their standard deviation first.
+        Tables of more than 60 coefficients show those that are largest relative to their standard deviation first,
+        and those of groups and curves after all others.
 
         Parameters
         ----------
@@ -548,7 +550,7 @@ class PooledResults(Ratios, Shown, saved.Saveable):
             ]
             title = f"Pooled {title_of(self._first)}" if i == 0 else None
             size = np.divide(np.abs(mean[:, i]), sd[:, i], out=np.zeros(len(names)), where=sd[:, i] > 0)
-            shown = rows_to_show(size)
+            shown = rows_to_show(size, shown_last(self.model))
             left_out = len(names) - len(shown)
             found = self._coefficients(alpha, i, shown)
             tables.append(facts_table(title, facts, right))

@@ -139,9 +139,9 @@ print.pybayesridge_pooled <- function(x, digits = max(3L, getOption("digits") - 
   cat(paste(deparse(x$call), collapse = "\n"), "\n\nCoefficients (posterior means):\n", sep = "")
   b <- as.matrix(x$coefficients)
   if (nrow(b) > longest) {
-    keep <- order(-apply(pooled_importance(x), 1L, max))[seq_len(shown)]
+    keep <- first_of_many(x$fits[[1L]], apply(pooled_importance(x), 1L, max))
     show_coefficients(b[keep, , drop = FALSE], digits)
-    cat(left_out(nrow(b) - shown, !is.null(x$inclusion_prob)))
+    cat(left_out(nrow(b) - shown, !is.null(x$inclusion_prob), any(shown_last(x$fits[[1L]]))))
   } else {
     show_coefficients(b, digits)
   }
@@ -172,7 +172,7 @@ summary.pybayesridge_pooled <- function(object, level = 0.95, ...) {
   size <- pooled_importance(object)
   tables <- lapply(seq_along(object$targets), function(i) {
     at <- seq_len(nrow(size))
-    if (length(at) > longest) at <- order(-size[, i])[seq_len(shown)]
+    if (length(at) > longest) at <- first_of_many(object$fits[[1L]], size[, i])
     out <- cbind(
       as.matrix(object$coefficients)[at, i], as.matrix(object$bse)[at, i], coefficient_intervals(object, i, tails(level), at),
       as.matrix(object$between_share)[at, i], if (!is.null(object$inclusion_prob)) object$inclusion_prob[at]
@@ -187,7 +187,7 @@ summary.pybayesridge_pooled <- function(object, level = 0.95, ...) {
       call = object$call, title = pooled_title(object), targets = object$targets,
       coefficients = if (length(tables) == 1L) tables[[1L]] else tables, nobs = object$nobs, note = pooled_note(object),
       omitted = if (nrow(size) > longest) nrow(size) - shown else 0L, selection = !is.null(object$inclusion_prob),
-      level = level, converged = object$converged
+      effects_last = any(shown_last(object$fits[[1L]])), level = level, converged = object$converged
     ),
     class = "summary.pybayesridge_pooled"
   )
@@ -204,7 +204,7 @@ print.summary.pybayesridge_pooled <- function(x, digits = max(3L, getOption("dig
     if (length(tables) > 1L) cat("\nTarget: ", x$targets[i], "\n", sep = "")
     cat("\nCoefficients:\n")
     print.default(columns_alike(tables[[i]], digits, ends = 3:4), print.gap = 2L, quote = FALSE, right = TRUE)
-    if (x$omitted > 0L) cat(left_out(x$omitted, x$selection))
+    if (x$omitted > 0L) cat(left_out(x$omitted, x$selection, x$effects_last))
   }
   cat("\nnobs ", x$nobs, " in each data set\n\nNotes:\n", sep = "")
   notes <- c(

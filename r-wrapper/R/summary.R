@@ -2,7 +2,7 @@
 #'
 #' `summary()` returns the posterior mean, standard deviation and credible interval of each coefficient, the
 #' hyperparameters and notes on the interpretation. If there are more than 60 coefficients, the table (and printing a fit)
-#' contains the 30 largest standardised coefficients or, for [spike_slab()], the 30 coefficients with the highest inclusion
+#' contains the 30 largest standardised coefficients, with effects of groups and curves after all others, or, for [spike_slab()], the 30 coefficients with the highest inclusion
 #' probabilities; `coef()`, `confint()` and `tidy()` return all. The column `Pr(incl.)` contains inclusion probabilities,
 #' and for a fit by the sampler of `method = "exact"` `MC s.e.` their Monte Carlo standard errors. Neither function
 #' requires Python.
@@ -37,9 +37,9 @@ print.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits") - 3L)
   cat(paste(deparse(x$call), collapse = "\n"), "\n\nCoefficients (posterior ", center_of(x), "s):\n", sep = "")
   b <- as.matrix(x$coefficients)
   if (nrow(b) > longest) {
-    keep <- order(-apply(importance(x), 1L, max))[seq_len(shown)]
+    keep <- first_of_many(x, apply(importance(x), 1L, max))
     show_coefficients(b[keep, , drop = FALSE], digits)
-    cat(left_out(nrow(b) - shown, inherits(x, "spike_slab")))
+    cat(left_out(nrow(b) - shown, inherits(x, "spike_slab"), any(shown_last(x))))
   } else {
     show_coefficients(b, digits)
   }
@@ -101,10 +101,22 @@ headline <- function(object, digits) {
   )
 }
 
-left_out <- function(count, by_probability) {
+left_out <- function(count, by_probability, by_kind) {
+  if (by_kind) {
+    return(sprintf("(%d coefficients are left out, effects of groups and curves first)\n", count))
+  }
   what <- if (by_probability) "coefficients of smaller inclusion probability" else "smallest standardised coefficients"
   sprintf("(the %d %s are left out)\n", count, what)
 }
+
+# Which coefficients are effects of groups or parts of curves, which long tables show after all others.
+shown_last <- function(object) {
+  curves <- Filter(function(band) band$kind == "smooth", object$band_terms$bands)
+  are_effects_of_groups(object) | coefficient_names(object) %in% unlist(lapply(curves, `[[`, "columns"))
+}
+
+# Positions of the coefficients that a long table shows, by their `size` (k).
+first_of_many <- function(object, size) order(shown_last(object), -size)[seq_len(shown)]
 
 # What the coefficients of a long table are sorted by, k x q.
 importance <- function(object) {
@@ -137,7 +149,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
   sd <- if (all) as.matrix(object$bse)
   limits <- if (all) as_array(coefficient_intervals(object, targets, tails(level)))
   tables <- lapply(targets, function(i) {
-    at <- if (all) seq_len(nrow(size)) else order(-size[, i])[seq_len(shown)]
+    at <- if (all) seq_len(nrow(size)) else first_of_many(object, size[, i])
     of_target <- if (all) limits[, , i] else coefficient_intervals(object, i, tails(level), at)
     out <- cbind(
       as.matrix(object$coefficients)[at, i], if (all) sd[, i] else deviations_at(object, at, i), matrix(of_target, length(at)), extra_columns(object, at)
@@ -165,6 +177,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       facts = object$facts,
       notes = notes_of(all_findings(object)),
       omitted = if (nrow(size) > longest) nrow(size) - shown else 0L,
+      effects_last = any(shown_last(object)),
       level = level,
       converged = object$converged
     ),
@@ -274,7 +287,7 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
     cat("\nCoefficients:\n")
     print.default(columns_alike(table, digits, ends = 3:4), print.gap = 2L, quote = FALSE, right = TRUE)
     if (x$omitted > 0L) {
-      cat(left_out(x$omitted, inherits(x, "summary.spike_slab")))
+      cat(left_out(x$omitted, inherits(x, "summary.spike_slab"), x$effects_last))
     }
     if (!is.null(x$cut_points)) {
       cat("\nCut points:\n")

@@ -21,6 +21,23 @@ test_that("print and summary say what a reader needs", {
   expect_false(any(grepl("serves as the intercept", fit$findings$text)))
 })
 
+test_that("long tables show effects of groups and curves after all others", {
+  skip_without_python()
+  set.seed(1)
+  d <- data.frame(x = rnorm(280), z = rnorm(280), t = rnorm(280), g = factor(rep(1:70, 4)))
+  d$y <- 1e-3 * d$x + sin(3 * d$t) + 3 * rnorm(70)[d$g] + rnorm(280)
+  fit <- bayes_ridge(y ~ x + z + s(t, k = 5) + (1 | g), d, method = "reml")
+  seen <- summary(fit)
+  rows <- rownames(seen$coefficients)
+  expect_length(rows, 30L)
+  expect_setequal(rows[1:4], c("(Intercept)", "x", "z", "s(t).line"))
+  expect_true(all(grepl("^(g\\[|s\\(t\\)\\.)", rows[-(1:4)])))
+  expect_output(print(seen), "47 coefficients are left out, effects of groups and curves first")
+  expect_output(print(fit), "47 coefficients are left out, effects of groups and curves first")
+  pooled <- fit_imputed(list(d, d), function(data) bayes_ridge(y ~ x + z + s(t, k = 5) + (1 | g), data, method = "reml"))
+  expect_setequal(rownames(summary(pooled)$coefficients)[1:4], rows[1:4])
+})
+
 test_that("vcov, sigma, nobs, deviance, residuals and logLik fit together", {
   skip_without_python()
   fit <- bayes_ridge(mpg ~ wt + hp, mtcars, weights = qsec)
