@@ -222,6 +222,8 @@ functionals_of_columns <- function(post, j) {
 
 some_functionals <- function(f, at) lapply(f, function(a) if (is.matrix(a)) a[at, , drop = FALSE] else a[at])
 
+both_functionals <- function(f, g) Map(function(a, b) if (is.matrix(a)) rbind(a, b) else c(a, b), f, g[names(f)])
+
 # Coordinates of functionals in a block.
 coordinates <- function(f, block, flat) {
   x <- if (is.null(block[["columns"]])) f$x else f$x[, block$columns, drop = FALSE]

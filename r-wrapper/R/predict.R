@@ -288,15 +288,22 @@ coefficient_intervals <- function(object, target, probabilities, at = seq_along(
   }
   out <- array(0, c(length(at), length(probabilities), length(target)))
   of_z <- match(at, post$z_at)
-  if (any(!is.na(of_z))) {
-    limits <- as_array(functional_quantiles(functionals_of_z(post), post, target, probabilities))
-    limits <- limits + as.vector(post$y_on_z[, rep(target, each = length(probabilities))])
-    out[!is.na(of_z), , ] <- limits[of_z[!is.na(of_z)], , ]
-  }
+  free <- !is.na(of_z)
   j <- match(at, post$at)
   penalized <- !is.na(j)
-  j <- j[penalized]
-  out[penalized, , ] <- penalized_quantiles(object, target, probabilities, j) / post$scale[j]
+  if (any(free) && any(penalized) && has_functionals(post) && !in_row_space(post)) {
+    # All at once: making the components is most of the work.
+    f <- both_functionals(some_functionals(functionals_of_z(post), of_z[free]), functionals_of_columns(post, j[penalized]))
+    out[c(which(free), which(penalized)), , ] <- as_array(functional_quantiles(f, post, target, probabilities))
+  } else {
+    if (any(free)) {
+      limits <- as_array(functional_quantiles(functionals_of_z(post), post, target, probabilities))
+      out[free, , ] <- limits[of_z[free], , ]
+    }
+    out[penalized, , ] <- penalized_quantiles(object, target, probabilities, j[penalized])
+  }
+  out[free, , ] <- out[free, , ] + as.vector(post$y_on_z[of_z[free], rep(target, each = length(probabilities))])
+  out[penalized, , ] <- out[penalized, , ] / post$scale[j[penalized]]
   if (length(target) == 1L) matrix(out, length(at), length(probabilities)) else out
 }
 
