@@ -261,7 +261,9 @@ with_bands <- function(plain, bands, frame, groups = TRUE) {
   each <- lapply(bands, band_at, frame = frame, groups = groups)
   unseen <- do.call(cbind, lapply(each, `[[`, "unseen"))
   colnames(unseen) <- vapply(bands, `[[`, "", "name")
-  list(x = do.call(cbind, c(list(plain), lapply(each, `[[`, "x"))), unseen = unseen)
+  x <- do.call(cbind, c(list(plain), lapply(each, `[[`, "x")))
+  attr(x, "assign") <- c(attr(plain, "assign"), rep(NA, ncol(x) - ncol(plain)))
+  list(x = x, unseen = unseen)
 }
 
 # The term of a formula that makes a band alone.

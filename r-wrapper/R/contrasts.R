@@ -69,7 +69,7 @@ quoted_piece <- function(piece, names) {
 
 # Texts in which the names of terms are the names of their coefficients.
 terms_written_out <- function(object, contrasts, env) {
-  labels <- attr(object$terms, "term.labels")
+  labels <- attr(object$band_terms$fixed %||% object$terms, "term.labels")
   names <- coefficient_names(object)
   if (!any(vapply(labels, function(label) any(grepl(label, contrasts, fixed = TRUE)), NA))) {
     return(contrasts)
@@ -77,7 +77,7 @@ terms_written_out <- function(object, contrasts, env) {
   assign <- attr(own_rows(object, env)$x, "assign")
   unlist(lapply(contrasts, function(part) {
     at <- if (!part %in% names) match(gsub("`", "", part, fixed = TRUE), gsub("`", "", labels, fixed = TRUE)) else NA
-    if (is.na(at)) part else paste0("`", names[assign == at], "`")
+    if (is.na(at)) part else paste0("`", names[which(assign == at)], "`")
   }))
 }
 

@@ -61,6 +61,20 @@ test_that("terms stand for their coefficients in joint contrasts", {
   expect_error(joint_contrast(spike_slab(mpg ~ wt, mtcars, method = "ep"), "wt"), "exact")
 })
 
+test_that("terms stand for their coefficients in joint contrasts beside terms with a variance of their own", {
+  skip_without_python()
+  set.seed(1)
+  rows <- data.frame(wt = rnorm(60), gear = factor(rep(3:5, 20)), carb = factor(rep(1:4, each = 15)))
+  rows$grade <- findInterval(rows$wt + rlogis(60), c(-1, 1))
+  for (family in c("gaussian", "ordinal")) {
+    method <- if (family == "ordinal") "laplace" else "exact"
+    fit <- bayes_ridge(grade ~ (1 | carb) + wt * gear, rows, family = family, method = method)
+    expect_identical(joint_contrast(fit, "wt:gear"), joint_contrast(fit, "wt:gear4, wt:gear5"))
+    expect_identical(joint_contrast(fit, "gear"), joint_contrast(fit, "gear4, gear5"))
+    expect_error(joint_contrast(fit, "carb"), "names 'carb', which is not a coefficient")
+  }
+})
+
 test_that("effects are those of rows that predict() codes", {
   skip_without_python()
   fit <- cars_fit()
