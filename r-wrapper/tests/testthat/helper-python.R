@@ -10,6 +10,9 @@ skip_without_python <- function() {
   testthat::skip_if_not(found, "no Python side")
 }
 
+# Whether all cases are to run, which continuous integration asks for (tests/effort.py).
+is_thorough <- function() nzchar(Sys.getenv("PYBAYESRIDGE_THOROUGH"))
+
 # Compares vectors of any shape, entry by entry.
 expect_close <- function(object, expected, tolerance = same_as_python) {
   object <- as.vector(object)
