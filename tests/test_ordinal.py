@@ -65,6 +65,14 @@ def agree(one, other, tolerance=SAME):
     np.testing.assert_allclose((cuts["mean"].to_numpy() - others["mean"]) / others["sd"], 0, atol=tolerance)
 
 
+def test_only_a_noise_variance_is_refused_for_want_of_noise():
+    for name, value in (("exposure", np.ones(len(DATA))), ("trials", 3), ("event", "top")):
+        with pytest.raises(ValueError, match=f"{name} requires family=[^:]*$"):
+            BayesRidge(DATA["y"], DATA[["a"]], family="ordinal", **{name: value})
+    with pytest.raises(ValueError, match="ordered categories have no noise variance"):
+        BayesRidge(DATA["y"], DATA[["a"]], family="ordinal", sigma2=1.0)
+
+
 def test_categories_can_be_given_in_several_ways(fitted):
     assert fitted.categories == tuple(LEVELS)
     assert list(fitted.params.index) == ["a", "b", "C(g)[T.v]", "C(g)[T.w]"]

@@ -77,7 +77,7 @@ class Family:
     statsmodels : str
         The class of statsmodels' families that stands for it; empty if there is none.
     reason : str
-        Why it does not take the others.
+        Why it does not take a noise variance.
     instead : str
         What to use where a model does not have it; empty for families that all have.
     max_targets : int or None

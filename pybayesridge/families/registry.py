@@ -115,7 +115,8 @@ def make(family: object, **given: Any) -> Family:
     for name, value in given.items():
         if value is not None and name not in found.takes:
             takers = " or ".join(f"family={other.name!r}" for other in FAMILIES.values() if name in other.takes)
-            raise ValueError(f"{name} requires {takers}" + (f": {found.reason}" if found.reason else ""))
+            of_noise = found.reason and name in GaussianFamily.takes
+            raise ValueError(f"{name} requires {takers}" + (f": {found.reason}" if of_noise else ""))
     return out
 
 
