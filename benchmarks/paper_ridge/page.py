@@ -44,7 +44,8 @@ many products, one random selection is used for all splits, as in the paper. The
 * **Fix**, **GLM**: leave-one-out over the fixed grid and over glmnet's. *Fix pub.*, *GLM pub.*: as in the authors'
   code, with a score that omits the leverage of the intercept, and the grid of glmnet without the factor n.
 * **EM τ²**: `fit("em")`, the mode as a density in (τ², σ²). **exact**: the penalty integrated out.
-* **default**: `BayesRidge(y, X).fit()`, the same under the package's own prior, `"r2"`.
+* **default**: `BayesRidge(y, X).fit()`, the same under the package's own prior, `"r2"` (not run with several targets,
+  nor in splits marked `*`).
 * **T**: time of leave-one-out over time of EM, both from the arrays to the result: with the fixed grid / glmnet's
   grid / the authors' package fastridge on the same rows (fixed grid), then the paper's. One thread; medians over the
   first splits (as many as `timed` in table2.csv; fastridge: one).
