@@ -235,3 +235,18 @@ def test_fits_are_compared_by_groups():
     table = compare_loo(fits, by=frame["g"])
     assert table.index[0] == "x + (1 | g)"
     assert table["elpd"].iloc[0] == pytest.approx(fits["x + (1 | g)"].loo(by="g").elpd, abs=SAME)
+
+
+def test_scores_of_different_kinds_of_responses_are_not_compared():
+    frame = rows()
+    of_counts = model(frame, "poisson", "x").fit("em").loo(by=frame["g"])
+    of_numbers = BayesRidge.from_formula("count ~ x", frame).fit("em").loo(by=frame["g"])
+    with pytest.raises(ValueError, match=r"'\(1\)' and '\(2\)' are of different families"):
+        compare_loo([of_counts, of_numbers])
+    scores = []
+    for k in (1, 2):
+        twice = frame.assign(part=k * frame["part"], trials=k * frame["trials"])
+        fit = BayesRidge.from_formula("part ~ x", twice, family="binomial", trials="trials").fit("em")
+        scores.append(fit.loo(by=frame["g"]))
+    with pytest.raises(ValueError, match="are of different responses"):
+        compare_loo(scores)

@@ -71,6 +71,10 @@ class LeaveOneOutScore(Shown):
         share of the nodes of the integral over the penalties, when these are weighted anew. None for single rows.
     observed : (n,) array or None
         The response of each row, where whole groups were left out.
+    trials : (n,) array or None
+        The number of trials of each row likewise; 1 where there are none.
+    kind : str
+        What the responses are: scores of counts and of measurements, say, cannot be compared.
     correction : Series or None
         Of each group, where responses are not Gaussian: the part of `pointwise` that comes from approximating the
         posterior of the other rows anew. None for single rows and Gaussian responses.
@@ -91,6 +95,8 @@ class LeaveOneOutScore(Shown):
     groups: pd.Series | None = None
     overlap: pd.Series | None = None
     observed: FloatArray | None = None
+    trials: FloatArray | None = None
+    kind: str = ""
     correction: pd.Series | None = None
 
     def summary(self) -> pd.DataFrame:
@@ -245,6 +251,12 @@ def loo(self: Any, *, target: str | int | None = None, by: Any = None) -> LeaveO
     return out
 
 
+def trials_of(fit: Any) -> FloatArray:
+    """Trials of each row, (n,), or ones: exposures of counts are of the model, not of the response."""
+    data, bounded = fit.model.data, fit.model.distribution.extent_bounds
+    return data.extent if bounded and data.extent is not None else np.ones(fit.model.nobs)
+
+
 def _groups_left_out(res: Any, target: str | int | None, by: Any) -> LeaveOneOutScore:
     """The score of groups of rows."""
     i = target_position(res.model.data.targets, target, "loo")
@@ -285,6 +297,8 @@ def _groups_left_out(res: Any, target: str | int | None, by: Any) -> LeaveOneOut
         groups=labels,
         overlap=of_groups(found.efficiency),
         observed=observed,
+        trials=trials_of(res),
+        kind=res.model.distribution.kind_of_response,
     )
     assert out.overlap is not None
     apart = out.overlap.index[out.overlap < LEAST_OVERLAP].tolist()

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import FloatArray
 from pybayesridge.exceptions import ConvergenceWarning
 from pybayesridge.posterior.stacking import stacking_weights
 from pybayesridge.results.arguments import named_fits
 from pybayesridge.results.base import LinearResults
-from pybayesridge.results.leave_one_out import LeaveOneOutScore, standard_error
+from pybayesridge.results.leave_one_out import LeaveOneOutScore, standard_error, trials_of
 from pybayesridge.results.matching import SAME_RESPONSE
 from pybayesridge.text import listed
 
@@ -122,7 +121,9 @@ def _given(inner: Mapping[str, Any]) -> dict[str, LeaveOneOutScore]:
             raise ValueError(
                 f"the scores {first_name!r} and {name!r} are of different groups of rows: use the same by"
             )
-        if not np.allclose(
+        if score.kind != first.kind:
+            raise ValueError(f"the scores {first_name!r} and {name!r} are of different families")
+        if not np.array_equal(score.trials, first.trials) or not np.allclose(
             score.observed, first.observed, rtol=0, atol=SAME_RESPONSE * np.abs(first.observed).max(initial=0)
         ):
             raise ValueError(f"the scores {first_name!r} and {name!r} are of different responses")
@@ -143,19 +144,13 @@ def _check_alike(fits: dict[str, Any], scores: dict[str, LeaveOneOutScore]) -> N
         )
         if alike:
             alike = np.array_equal(fit.model.copies, first.model.copies) and np.array_equal(
-                _trials(fit), _trials(first)
+                trials_of(fit), trials_of(first)
             )
         if not alike:
             raise ValueError(
                 f"the fits {first_name!r} and {name!r} have different rows or responses: "
                 "fit all models to the same rows of the same response"
             )
-
-
-def _trials(fit: Any) -> FloatArray:
-    """Trials of each row, (n,), or ones: exposures of counts are of the model, not of the response."""
-    data, bounded = fit.model.data, fit.model.distribution.extent_bounds
-    return data.extent if bounded and data.extent is not None else np.ones(fit.model.nobs)
 
 
 def _response(fit: Any, target: object) -> Any:
