@@ -22,7 +22,7 @@ LONG_TAIL = 2.0  # both for the log evidence, whose error is known from few walk
 AVERAGE = 5.0  # |z| of the mean over seeds, in its standard errors
 WIDE = 5.0  # errors are not this many times too large, where the reference is exact
 ROUNDING = 1e-12
-BY_RUN = 2e-5  # relative to standard deviations: worst seen 3e-7 (1.7e-3 of them if squares are not centred)
+BY_RUN = 2e-5  # relative to standard deviations: worst seen 2e-6 (1.7e-3 of them if squares are not centred)
 
 HYPERPARAMETERS = ("prior_inclusion", "slab_var", "noise_var", "prior_share")
 
@@ -94,7 +94,7 @@ def test_standard_deviations_that_are_far_smaller_than_coefficients(noise, sampl
     sampled()
     found = SpikeSlab(y, x, noise_var=noise**2).fit("exact").exact_sets
     strong, sd = slice(0, 2), np.sqrt(truth.var)
-    assert truth.mean[strong] == pytest.approx(found.mean[strong], rel=0, abs=BY_RUN * sd[strong].min())
+    assert (np.abs(found.mean - truth.mean) <= ALONE * found.errors.mean + BY_RUN * sd)[strong].all()
     for name in ("var", "cond_var"):
         assert np.sqrt(getattr(found, name)[strong]) == pytest.approx(sd[strong], rel=BY_RUN)
     assert (np.abs(np.sqrt(found.var) - sd) <= ALONE * found.errors.sd)[strong].all()

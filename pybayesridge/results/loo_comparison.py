@@ -74,7 +74,7 @@ def compare_loo(
     >>> print(compare_loo(fits)[["elpd", "elpd_diff", "dse", "weight"]].round(1))
                 elpd  elpd_diff  dse  weight
     ridge     -121.1        0.0  0.0     1.0
-    selection -124.9        3.8  1.0     0.0
+    selection -124.8        3.6  1.0     0.0
     """
     inner: dict[str, Any] = named_fits(fits)
     scores: dict[str, LeaveOneOutScore]

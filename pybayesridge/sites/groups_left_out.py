@@ -26,13 +26,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.stats
 from scipy.special import logsumexp, ndtri
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.late import Late
 from pybayesridge.linalg import blas
 from pybayesridge.posterior.left_out import (
     FULL_LEVERAGE,
@@ -49,6 +49,11 @@ from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.laplace import laplace
 from pybayesridge.sites.likelihood import Group, RowSites
+
+if TYPE_CHECKING:
+    from scipy.stats import qmc
+else:
+    qmc = Late("scipy.stats.qmc")
 
 SEED = 20260
 POINTS = (128, 256, 128)
@@ -251,7 +256,7 @@ def _principal(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _all_points(c: int) -> FloatArray:
     parts = []
     for i, count in enumerate(POINTS):
-        engine = scipy.stats.qmc.Sobol(c, seed=np.random.default_rng([SEED, i]))
+        engine = qmc.Sobol(c, seed=np.random.default_rng([SEED, i]))
         parts.append(ndtri(np.clip(engine.random(count), 1e-12, 1.0 - 1e-12)))
     return np.concatenate(parts)
 
