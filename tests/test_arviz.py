@@ -217,6 +217,7 @@ def sampled():
     return SpikeSlab(y, x).fit("exact")
 
 
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter")
 def test_chains_of_the_sampler(sampled):
     container = sampled.to_arviz(draws=1000, rng=0)
     posterior = container["posterior"]
