@@ -165,8 +165,8 @@ def loo(self: Any, *, target: str | int | None = None, by: Any = None) -> LeaveO
     what is left by weighted points (``n_eff`` says how many of these count, ``mcse`` how far off they may be), and
     where the group changes the approximation for the other rows, that is made anew at the penalties from which its
     prediction comes above all (``correction`` is what this changes). All copies of a row that stands for several
-    are left out. Scores that are not in doubt are
-    within some hundredths of fits without the group; others can be off by much more.
+    are left out. Scores that are not in doubt are within some hundredths of fits without the group; others can be off
+    by much more.
 
     Parameters
     ----------

@@ -168,8 +168,8 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
         """Approximate error of log likelihoods by rounding, which is large where there is hardly any noise.
 
         Sums of squares that nearly cancel have errors in the last digit of the largest of them: of the response, and
-        for the exact method also of the parts of single columns.
-        The sampler measures the error of what it carries along.
+        for the exact method also of the parts of single columns. The sampler measures the error of what it carries
+        along.
         """
         posterior, selection = self.posterior, self.posterior.selection
         if selection.noiseless:

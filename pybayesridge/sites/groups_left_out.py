@@ -370,9 +370,7 @@ class AtNode:
         which = np.flatnonzero(size > STILL)
         center = node.mean + moved
         found = self.likelihood.log_quotients(which, center, node.variance + widened, node.sites)
-        before, after = (
-            each * (node.sites.shift - 0.5 * node.sites.precision * each) for each in (node.mean, center)
-        )
+        before, after = (_log_sites(node.sites, each) for each in (node.mean, center))
         fall = quotients[which] - before[which] - (found - after[which])
         return float(left[which] @ fall), float(size.sum())
 
