@@ -26,7 +26,7 @@ from pybayesridge.binomial.augmentation import Augmented, AugmentedProblem, prob
 from pybayesridge.binomial.kept import KeptWalks, WalkState
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.light import Weighted
+from pybayesridge.selection.light import Visits, Weighted
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.sampler import Progress, Walk, later
 from pybayesridge.selection.starts import Start
@@ -137,14 +137,13 @@ class BinaryWalk(Walk):
         for _ in range(passes):
             with later() as interrupted:
                 for _ in range(self.rounds):
-                    for i in range(self.n):
-                        self.walkers.walk(i, REDRAW_EVERY)
+                    self.walkers.walk(REDRAW_EVERY)
                     self._redraw()
                 for i in range(self.n):
                     visits = self.walkers.advance(i, 0, 1, sums[i])
                     if visits is not None:
                         self.recorder.add(i, visits)
-                        self._keep(i)
+                        self._keep(i, visits)
                 self.kept.next()
                 self.steps += self.n * self.between
             if self.progress is not None:
@@ -173,18 +172,18 @@ class BinaryWalk(Walk):
         """With the likelihood expanded: near enough for an error."""
         return problem_given(self.source, self._expanded()) if self.about.count else self.problem
 
+    def _predictors(self) -> FloatArray:
+        """Draw the linear predictors given the sets and the auxiliary variables, (w, n)."""
+        return self.walkers.draw_predictors(self.rng.standard_normal((self.n, self.walkers.normals())))
+
     def _redraw(self) -> None:
         """Draw the auxiliary variables of all walkers anew."""
-        n_rows = self.weighted.xt.shape[1]
-        psi = np.empty((self.n, n_rows))
-        normal = self.rng.standard_normal((self.n, max(map(self.walkers.normals, range(self.n)))))
-        for i in range(self.n):
-            self.walkers.draw_predictor(i, normal[i], psi[i])
+        psi = self._predictors()
         self.about.add(psi)
         if self.expansion is not None:
             self._walk_expanded(psi, self.expansion)
         node = self._rescale(psi)
-        at_once = max(AT_ONCE // n_rows, 1)
+        at_once = max(AT_ONCE // psi.shape[1], 1)
         own = self.weighted
         for first in range(0, self.n, at_once):
             some = slice(first, first + at_once)
@@ -194,27 +193,21 @@ class BinaryWalk(Walk):
             if self.source.likelihood.link == "probit":
                 self.linear[some] = drawn.linear @ own.xt.T
         own.cross[:] = self.linear
-        for i in range(self.n):
-            self.walkers.reweigh(i, int(node[i]))
+        self.walkers.reweigh(node)
 
     def _walk_expanded(self, psi: FloatArray, given: Augmented) -> None:
         """Walk under the expansion of the likelihood, and draw the linear predictors (w, n) at the end."""
         own = self.weighted
-        before = [self.walkers.state(i)[:2] for i in range(self.n)]
+        before = self.walkers.states()
         own.weight[:], own.linear[:], own.cross[:] = given.weight, given.linear, own.xt @ given.linear
         own.yy[:] = float(given.linear @ (given.linear / given.weight))
-        for i, (_, node) in enumerate(before):
-            self.walkers.reweigh(i, node)
-            self.walkers.walk(i, self.expanded)
-        moved = np.empty(psi.shape)
-        normal = self.rng.standard_normal((self.n, max(map(self.walkers.normals, range(self.n)))))
-        for i in range(self.n):
-            self.walkers.draw_predictor(i, normal[i], moved[i])
+        self.walkers.reweigh(before[-1])
+        self.walkers.walk(self.expanded)
+        moved = self._predictors()
         gain = self._beyond(moved, given) - self._beyond(psi, given)
         taken = np.log(self.rng.random(self.n)) < gain
         psi[taken] = moved[taken]
-        for i in np.flatnonzero(~taken).tolist():
-            self.walkers.start(i, *before[i], None)
+        self.walkers.go_back(~taken, before)
         self.about.proposed += self.n
         self.about.taken += int(taken.sum())
 
@@ -230,14 +223,13 @@ class BinaryWalk(Walk):
         Given the penalised coefficients in units of that deviation, and unpenalised ones h that go with it, the
         density of a node is its prior weight times the likelihood times ``g**(k / 2)``, the Jacobian of k of the h.
         """
-        states = [self.walkers.state(i)[:2] for i in range(self.n)]
-        node = np.array([at for _, at in states], dtype=np.intp)
+        n_in, node = self.walkers.sizes()
         log_g, n_nodes = self.grid.log_g, self.grid.log_g.size
         if n_nodes == 1:
             return node
         likelihood = self.source.likelihood
         counts = likelihood.totals()
-        prior = np.stack([self.grid.log_size(units.size) for units, _ in states]) + 0.5 * self.weighted.fixed * log_g
+        prior = np.stack([self.grid.log_size(size) for size in n_in.tolist()]) + 0.5 * self.weighted.fixed * log_g
         every = np.arange(self.n)
         now = prior[every, node] + log_likelihood(*counts, psi, likelihood.link).sum(axis=1)
         for _ in range(RESCALINGS):
@@ -252,11 +244,11 @@ class BinaryWalk(Walk):
             psi[taken], node[taken], now[taken] = moved[taken], to[taken], then[taken]
         return node
 
-    def _keep(self, i: int) -> None:
+    def _keep(self, i: int, last: Visits) -> None:
         if not self.kept.due:
             return
         columns, mean, cov = self.walkers.coefficients(i)
-        units, node, _ = self.walkers.state(i)
+        units, node = np.sort(last.units).astype(np.intp), int(last.node[-1])
         d, k = self.problem.d, self.weighted.fixed
         order = np.roll(np.arange(columns.size), k)  # the fixed ones first
         # Upper triangular, so that the part of the penalised coefficients, which come last, is the root of their own.

@@ -19,10 +19,13 @@ FUNCTIONS = (
     ("run_advance", _INT, [_POINTER, _INTEGER, _INTEGER, _INTEGER, _POINTER, _POINTER]),
     ("run_sweep", _INT, [_POINTER, *[_INTEGER] * 3, *[_POINTER] * 3]),
     ("run_state", _INTEGER, [_POINTER, _INTEGER, _POINTER, _POINTER, _POINTER]),
-    ("run_walk", _INT, [_POINTER, _INTEGER, _INTEGER]),
-    ("run_normals", _INTEGER, [_POINTER, _INTEGER]),
-    ("run_coefficients", _INTEGER, [_POINTER, _INTEGER, *[_POINTER] * 5]),
-    ("run_reweigh", _INT, [_POINTER, _INTEGER, _INTEGER, _POINTER, _DOUBLE]),
+    ("run_walk", _INT, [_POINTER, _INTEGER]),
+    ("run_normals", _INTEGER, [_POINTER]),
+    ("run_predictors", _INT, [_POINTER, _POINTER, _INTEGER, _POINTER]),
+    ("run_coefficients", _INTEGER, [_POINTER, _INTEGER, *[_POINTER] * 3]),
+    ("run_reweigh", _INT, [_POINTER] * 4),
+    ("run_states", None, [_POINTER] * 4),
+    ("run_return", _INT, [_POINTER] * 5),
     ("run_forget", None, [_POINTER]),
     ("run_table", None, [_POINTER, *[_INTEGER] * 5, *[_POINTER] * 3]),
     ("run_log_prior", _DOUBLE, [_POINTER, _INTEGER, _INTEGER]),
@@ -75,6 +78,7 @@ def library() -> ctypes.CDLL:
             return _loaded(path)
     cached.parent.mkdir(parents=True, exist_ok=True)
     compiler.compile_library(cached)
+    built.cache_clear()
     return _loaded(cached)
 
 

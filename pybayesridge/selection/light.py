@@ -494,41 +494,60 @@ class Walkers:
         if not library().run_start(self._handle, walker, _address(own), own.size, node, *addresses, yy):
             raise MemoryError("not enough memory for the sampler")
 
-    def walk(self, walker: int, steps: int) -> None:
-        """`steps` light moves without a pass."""
-        while (end := library().run_walk(self._handle, walker, steps)) != DONE:
+    def walk(self, steps: int) -> None:
+        """`steps` light moves of every walker without a pass."""
+        while (end := library().run_walk(self._handle, steps)) != DONE:
             if end == FAILED:
                 raise MemoryError("not enough memory for the sampler")
             self._tabulate(2 * self._struct.table_sizes)
 
-    def draw_predictor(self, walker: int, normal: FloatArray, psi: FloatArray) -> None:
-        """Draw the linear predictor (n,) given the set and the weights, by :meth:`normals` normal numbers or more."""
-        if library().run_coefficients(self._handle, walker, None, None, None, _address(normal), _address(psi)) < 0:
+    def normals(self) -> int:
+        """How many normal numbers a draw of the linear predictor takes, of the walker that takes most."""
+        return int(library().run_normals(self._handle))
+
+    def draw_predictors(self, normal: FloatArray) -> FloatArray:
+        """Draw the linear predictors given sets and weights, (W, n), by so many normal numbers of each, or more."""
+        psi = np.empty((self.n, self._struct.n))
+        if not library().run_predictors(self._handle, _address(normal), normal.shape[1], _address(psi)):
             raise MemoryError("not enough memory for the sampler")
+        return psi
 
     def coefficients(self, walker: int) -> tuple[IntArray, FloatArray, FloatArray]:
         """Columns in (the fixed ones from d on), ascending, and mean and covariance of the coefficients."""
-        most = self.columns_in(walker)
+        most = int(library().run_coefficients(self._handle, walker, None, None, None))
         column, mean, cov = np.empty(most, dtype=np.int32), np.empty(most), np.empty((most, most))
         addresses = (_address(a) for a in (column, mean, cov))
-        if library().run_coefficients(self._handle, walker, *addresses, None, None) < 0:
+        if library().run_coefficients(self._handle, walker, *addresses) < 0:
             raise MemoryError("not enough memory for the sampler")
         order = np.argsort(column)
         return column[order].astype(np.intp), mean[order], cov[np.ix_(order, order)]
 
-    def normals(self, walker: int) -> int:
-        """How many normal numbers such a draw takes."""
-        return int(library().run_normals(self._handle, walker))
+    def reweigh(self, node: IntArray) -> None:
+        """Take over what has changed in `weighted`, and go to nodes (W,)."""
+        own = self.weighted
+        assert own is not None
+        node = node.astype(np.int64)
+        addresses = (_address(part) for part in (node, own.cross, own.yy))
+        if not library().run_reweigh(self._handle, *addresses):
+            raise MemoryError("not enough memory for the sampler")
 
-    def columns_in(self, walker: int) -> int:
-        """How many columns are in, the fixed ones among them."""
-        return int(library().run_coefficients(self._handle, walker, None, None, None, None, None))
+    def sizes(self) -> tuple[IntArray, IntArray]:
+        """Of every walker, how many units are in, and the node, (W,) both."""
+        n_in, node = np.empty(self.n, dtype=np.int64), np.empty(self.n, dtype=np.int64)
+        library().run_states(self._handle, None, _address(n_in), _address(node))
+        return n_in.astype(np.intp), node.astype(np.intp)
 
-    def reweigh(self, walker: int, node: int) -> None:
-        """Take over what has changed in `weighted`, and go to a node."""
-        assert self.weighted is not None
-        cross, yy = self.weighted.cross[walker], float(self.weighted.yy[walker])
-        if not library().run_reweigh(self._handle, walker, node, _address(cross), yy):
+    def states(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Of every walker, the units in, walker by walker, how many they are, and the node."""
+        n_in, node = self.sizes()
+        units = np.empty(n_in.sum() + 1, dtype=np.int32)  # an array without entries would have no address
+        library().run_states(self._handle, *(_address(part) for part in (units, n_in, node)))
+        return units, n_in, node
+
+    def go_back(self, which: BoolArray, states: tuple[IntArray, IntArray, IntArray]) -> None:
+        """Some walkers (W,) return to their :meth:`states`, with the weights that they have."""
+        addresses = (_address(part) for part in (which.astype(np.uint8), *states))
+        if not library().run_return(self._handle, *addresses):
             raise MemoryError("not enough memory for the sampler")
 
     def advance(self, walker: int, steps: int, passes: int, sums: Sums, *, visits: bool = True) -> Visits | None:

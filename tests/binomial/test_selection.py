@@ -107,13 +107,12 @@ def test_coefficients_given_the_variables_are_normal(k):
     precision = (both * drawn.weight[:, None]).T @ both + np.diag([0.7, 0.7, *[0.0] * k])
     assert np.allclose(mean, np.linalg.solve(precision, both.T @ drawn.linear), rtol=1e-6)
     assert np.allclose(cov, np.linalg.inv(precision), rtol=1e-6)
-    psi, normal = np.empty(20), rng.standard_normal(2 + k)
-    walk.walkers.draw_predictor(1, np.zeros(2 + k), psi)
-    assert np.allclose(psi, both @ mean, rtol=1e-6)
+    normal = np.stack([np.zeros(2 + k), rng.standard_normal(2 + k)])
+    center, psi = walk.walkers.draw_predictors(normal)
+    assert np.allclose(center, both @ mean, rtol=1e-6)
     order = np.r_[2 + np.arange(k), 0, 1]  # as the walker holds them
     root = np.linalg.cholesky(cov[np.ix_(order, order)])
-    walk.walkers.draw_predictor(1, normal, psi)
-    assert np.allclose(psi, both[:, order] @ (mean[order] + root @ normal), rtol=1e-6)
+    assert np.allclose(psi, both[:, order] @ (mean[order] + root @ normal[1]), rtol=1e-6)
 
 
 ROUNDED = 1e-8  # of numbers held after 1,800 steps; worst seen 2e-12
@@ -147,7 +146,7 @@ def test_sets_held_by_their_weighted_rows_are_those_held_by_their_columns(k, lab
             own = walkers.weighted
             own.weight[:], own.linear[:], own.cross[:] = weight, linear, xt @ linear
             own.yy[:] = (linear**2 / weight).sum()
-            walkers.reweigh(0, node)
+            walkers.reweigh(np.array([node]))
             walkers.advance(0, 30, 20, total)
         (units, at, held), (units_too, at_too, held_too) = (walkers.state(0) for walkers in both)
         assert (units.tolist(), at) == (units_too.tolist(), at_too)
@@ -159,9 +158,8 @@ def test_sets_held_by_their_weighted_rows_are_those_held_by_their_columns(k, lab
         assert np.allclose(getattr(sums[0], name), getattr(sums[1], name), rtol=ROUNDED, atol=ROUNDED)
     columns, mean, cov = both[1].coefficients(0)
     x = xt[columns].T
-    psi, normal = np.empty((DRAWS, n)), rng.standard_normal((DRAWS, both[1].normals(0)))
-    for i in range(DRAWS):
-        both[1].draw_predictor(0, normal[i], psi[i])
+    normal = rng.standard_normal((DRAWS, 1, both[1].normals()))
+    psi = np.concatenate([both[1].draw_predictors(each) for each in normal])
     cov = x @ cov @ x.T
     assert (np.abs(psi.mean(axis=0) - x @ mean) < MEANS * np.sqrt(np.diag(cov) / DRAWS)).all()
     assert np.abs(np.cov(psi.T) - cov).max() < COVARIANCE * cov.max()
@@ -288,8 +286,7 @@ def test_rescaling_alone_keeps_the_posterior_of_the_slab(link, k):
     seen = np.zeros((walkers, half.size))
     for step in range(rounds):
         node = walk._rescale(psi)
-        for i in range(walkers):
-            walk.walkers.reweigh(i, int(node[i]))
+        walk.walkers.reweigh(node)
         if step >= rounds // 10:
             seen[np.arange(walkers), node] += 1
     levels = (seen / seen.sum(axis=1, keepdims=True)) @ np.column_stack([grid.log_g, grid.log_g**2])

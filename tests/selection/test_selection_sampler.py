@@ -237,7 +237,7 @@ def test_what_is_held_of_a_set_stays_exact(case, form):
     found._struct.dual_from = 2 if form == "rows" else 0
     forms = set()
     for _ in range(20):
-        found.walk(0, 380)
+        found.walk(380)
         units, node, (left, log_det, drift, dual) = found.state(0)
         part = spectrum(problem, problem.units.columns(units))
         k = grid.k[node : node + 1]
@@ -260,7 +260,7 @@ def test_sets_of_more_columns_than_rows_are_held_by_their_rows(given):
     walker, sizes = walkers(by_rows, grid, most=90), []
     walker.start(0, np.arange(60), grid.log_g.size // 2, np.arange(1, 5, dtype=np.uint64))
     for _ in range(10):
-        walker.walk(0, 300)
+        walker.walk(300)
         units, node, (left, log_det, drift, dual) = walker.state(0)
         part = spectrum(by_gram, units)
         k = grid.k[node : node + 1]
@@ -306,7 +306,7 @@ def test_copies_come_and_go_without_a_trace():
     grid = grid_of(problem, Given(np.full(4, 0.8), 40.0, 1e-6))
     found, visited = walkers(problem, grid), set()
     for _ in range(40):
-        found.walk(0, 50)
+        found.walk(50)
         columns, mean, covariance = found.coefficients(0)
         part = spectrum(problem, columns)
         exact = part.vectors / (part.values + grid.k)

@@ -135,17 +135,20 @@ EXPORT int run_sweep(Run *run, int64_t walker, int64_t first, int64_t last, cons
     return !run->failed;
 }
 
-/* `steps` light moves without a pass; how it ended. */
-EXPORT int run_walk(Run *run, int64_t walker, int64_t steps) {
+/* `steps` light moves of every walker without a pass; how it ended. After TABLE a call goes on where this one stood. */
+EXPORT int run_walk(Run *run, int64_t steps) {
     const Problem *p = run->problem;
-    Walker *w = run->walker + walker;
-    if (!w->left) w->left = steps + 1;
-    for (; w->left > 1; w->left--) {
-        if (lacks_table(p, w)) return TABLE;
-        step(run, w);
-        if (run->failed) return MEMORY;
+    for (; run->walking < run->n_walkers; run->walking++) {
+        Walker *w = run->walker + run->walking;
+        if (!w->left) w->left = steps + 1;
+        for (; w->left > 1; w->left--) {
+            if (lacks_table(p, w)) return TABLE;
+            step(run, w);
+            if (run->failed) return MEMORY;
+        }
+        w->left = 0;
     }
-    w->left = 0;
+    run->walking = 0;
     return DONE;
 }
 
@@ -207,52 +210,93 @@ static void dual_predictor(const Run *run, const Walker *w, const double *normal
 }
 
 /* Coefficients given the set and the weights, for noise variance 1: their columns (fixed ones from d on), mean and
-   covariance (m, m); how many. With `psi` also a draw of the linear predictor, from run_normals independent normal
-   numbers. */
-EXPORT int64_t run_coefficients(Run *run, int64_t walker, int32_t *column, double *mean, double *covariance,
-                                const double *normal, double *psi) {
-    const Problem *p = run->problem;
-    Walker *w = run->walker + walker;
+   covariance (m, m), unless NULL; how many. */
+EXPORT int64_t run_coefficients(Run *run, int64_t walker, int32_t *column, double *mean, double *covariance) {
+    const Walker *w = run->walker + walker;
     const int64_t m = w->m;
-    if (column) memcpy(column, w->column, (size_t)m * sizeof *column);
-    if (column && w->dual) {
-        if (!dual_coefficients(run, w, mean, covariance)) return -1;
-    } else if (column) {
-        memcpy(mean, w->b, (size_t)m * sizeof *mean);
-        for (int64_t i = 0; i < m; i++) memcpy(covariance + i * m, w->v + i * w->capacity, (size_t)m * sizeof *mean);
-    }
-    if (!psi) return m;
-    if (w->dual) {
-        memset(psi, 0, (size_t)p->n * sizeof *psi);
-        dual_predictor(run, w, normal, psi);
-        return m;
-    }
-    if (!ensure_factor(run, m)) return -1;
-    for (int64_t i = 0; i < m; i++) memcpy(run->factor + i * m, w->v + i * w->capacity, (size_t)m * sizeof *mean);
-    cholesky(run->factor, m, m, 1e-300, 0);
-    memset(psi, 0, (size_t)p->n * sizeof *psi);
-    for (int64_t i = 0; i < m; i++) {
-        const double value = w->b[i] + dot(run->factor + i * m, normal, i + 1), *x = p->xt + w->column[i] * p->n;
-        for (int64_t l = 0; l < p->n; l++) psi[l] += value * x[l];
-    }
+    if (!column) return m;
+    memcpy(column, w->column, (size_t)m * sizeof *column);
+    if (w->dual) return dual_coefficients(run, w, mean, covariance) ? m : -1;
+    memcpy(mean, w->b, (size_t)m * sizeof *mean);
+    for (int64_t i = 0; i < m; i++) memcpy(covariance + i * m, w->v + i * w->capacity, (size_t)m * sizeof *mean);
     return m;
 }
 
-/* Normal numbers for a draw of the linear predictor: one a column, and in the rows' form one a row. */
-EXPORT int64_t run_normals(const Run *run, int64_t walker) {
-    const Walker *w = run->walker + walker;
-    return w->m + (w->dual ? run->problem->n : 0);
+/* Normal numbers for a draw of the linear predictor: one a column, and in the rows' form one a row. Of the walker that
+   takes most of them. */
+EXPORT int64_t run_normals(const Run *run) {
+    int64_t most = 0;
+    for (const Walker *w = run->walker; w < run->walker + run->n_walkers; w++) {
+        const int64_t own = w->m + (w->dual ? run->problem->n : 0);
+        if (own > most) most = own;
+    }
+    return most;
 }
 
-/* Take a node, and new weights, which the caller has written where the old ones were, with X'y and y'y; 0 without
-   memory. */
-EXPORT int run_reweigh(Run *run, int64_t walker, int64_t node, const double *cross, double yy) {
-    Walker *w = run->walker + walker;
-    w->node = node;
-    w->cross = cross;
-    w->yy = yy;
-    w->known = 0;
-    return rebuild(run, w, 0);
+/* A draw of the linear predictor of every walker given its set and weights, (n_walkers, n), from independent normal
+   numbers, (n_walkers, each); 0 without memory. */
+EXPORT int run_predictors(Run *run, const double *normal, int64_t each, double *psi) {
+    const Problem *p = run->problem;
+    memset(psi, 0, (size_t)(run->n_walkers * p->n) * sizeof *psi);
+    for (const Walker *w = run->walker; w < run->walker + run->n_walkers; w++, normal += each, psi += p->n) {
+        const int64_t m = w->m;
+        if (w->dual) {
+            dual_predictor(run, w, normal, psi);
+            continue;
+        }
+        if (!ensure_factor(run, m)) return 0;
+        for (int64_t i = 0; i < m; i++)
+            memcpy(run->factor + i * m, w->v + i * w->capacity, (size_t)m * sizeof *run->factor);
+        cholesky(run->factor, m, m, 1e-300, 0);
+        for (int64_t i = 0; i < m; i++) {
+            const double value = w->b[i] + dot(run->factor + i * m, normal, i + 1), *x = p->xt + w->column[i] * p->n;
+            for (int64_t l = 0; l < p->n; l++) psi[l] += value * x[l];
+        }
+    }
+    return 1;
+}
+
+/* Every walker takes a node, and new weights, which the caller has written where the old ones were, with X'y
+   (n_walkers, d + fixed) and y'y; 0 without memory. */
+EXPORT int run_reweigh(Run *run, const int64_t *node, const double *cross, const double *yy) {
+    for (int64_t i = 0; i < run->n_walkers; i++, cross += run->problem->d + run->problem->fixed) {
+        Walker *w = run->walker + i;
+        w->node = node[i];
+        w->cross = cross;
+        w->yy = yy[i];
+        w->known = 0;
+        if (!rebuild(run, w, 0)) return 0;
+    }
+    return 1;
+}
+
+static int ascending(const void *a, const void *b) {
+    const int32_t one = *(const int32_t *)a, other = *(const int32_t *)b;
+    return (one > other) - (one < other);
+}
+
+/* Of every walker how many units are in, and the node; with `units` not NULL also which, ascending, one walker after
+   the other. */
+EXPORT void run_states(const Run *run, int32_t *units, int64_t *n_in, int64_t *node) {
+    for (int64_t i = 0; i < run->n_walkers; i++) {
+        const Walker *w = run->walker + i;
+        n_in[i] = w->n_in;
+        node[i] = w->node;
+        if (!units) continue;
+        memcpy(units, w->unit, (size_t)w->n_in * sizeof *units);
+        qsort(units, (size_t)w->n_in, sizeof *units, ascending);
+        units += w->n_in;
+    }
+}
+
+/* Put the walkers that `which` says back into such states, with the weights that they have; 0 without memory. */
+EXPORT int run_return(Run *run, const uint8_t *which, const int32_t *units, const int64_t *n_in, const int64_t *node) {
+    for (int64_t i = 0; i < run->n_walkers; units += n_in[i++]) {
+        const Walker *w = run->walker + i;
+        if (which[i] && !run_start(run, i, units, n_in[i], node[i], NULL, w->weights, w->linear, w->cross, w->yy))
+            return 0;
+    }
+    return 1;
 }
 
 /* The state of a walker: units in (n_in of them are written), node, and R, log |M|, drift. */

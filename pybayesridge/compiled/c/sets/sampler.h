@@ -124,6 +124,7 @@ typedef struct {
 typedef struct {
     const Problem *problem;
     int64_t n_walkers, room, limited, failed;
+    int64_t walking; /* the walker that run_walk is at */
     Walker *walker;
     Neighbours *near;
     double *similar;
