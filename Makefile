@@ -15,9 +15,10 @@ demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab; writes repor
 # Of each parametrised test a case; all of them in continuous integration.
 CASES = $(if $(PYBAYESRIDGE_THOROUGH),,--cases 1)
 
-CHECKS := lint typecheck docs-check test-python test-oldest test-r
+# R's tests take one core.
+CHECKS := lint docs-check test-python test-oldest test-r+typecheck
 
-test: ## lint, typecheck, docs-check, test-python, test-oldest and test-r; goes on to the end, then lists what failed
+test: ## lint, docs-check, test-python, test-oldest, test-r and typecheck; goes on to the end, then lists what failed
 	@tools/test-all $(CHECKS)
 
 test-ci: ## what continuous integration runs: test, with all cases for the newest versions and R, test-r-stable and test-old-processor
