@@ -15,8 +15,9 @@ from scipy.stats import invgamma
 from pybayesridge import BayesRidge, ConvergenceWarning
 from pybayesridge.bands.components import VarianceGrid
 from pybayesridge.bands.evidence import Evidence
-from pybayesridge.bands.fit import BandFit, ExactFitError, _fit_sampled, fit_exact, fit_given, fit_mode
+from pybayesridge.bands.fit import ExactFitError, _fit_sampled, fit_exact, fit_given, fit_mode
 from pybayesridge.bands.problem import BandProblem
+from pybayesridge.bands.result import BandFit
 from pybayesridge.bands.sampled import LookedAt, Proposal, angles_at, scores_of
 from pybayesridge.bands.shares import Box, ShareRule, angles_of, shares_of
 from pybayesridge.posterior.laws import Ask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import lstsq
@@ -12,14 +12,12 @@ from scipy.linalg import lstsq
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.bands.components import VarianceGrid
 from pybayesridge.bands.posterior import BandCoefficients, BandDraws, BandPosterior, BandRows
+from pybayesridge.bands.result import BandFit
 from pybayesridge.design.design import Design
 from pybayesridge.posterior.laws import Answer, Ask, CoefficientLaws, Joint
 from pybayesridge.posterior.left_out import LeftOut
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.text import TABLE_ROWS
-
-if TYPE_CHECKING:
-    from pybayesridge.bands.fit import BandFit
 
 
 @dataclass(frozen=True, slots=True)

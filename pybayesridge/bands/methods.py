@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bands import mixed
-from pybayesridge.bands.fit import BandFit, fit_exact, fit_given, fit_mode
+from pybayesridge.bands.fit import fit_exact, fit_given, fit_mode
 from pybayesridge.bands.grouped import GroupedFit
 from pybayesridge.bands.mixed import MixedFit
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.problem import BandProblem
+from pybayesridge.bands.result import BandFit
 from pybayesridge.ridge.fit import Parameterization
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.prior import BetaPrime

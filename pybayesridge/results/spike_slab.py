@@ -12,7 +12,6 @@ from scipy.special import logit
 
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive_int
-from pybayesridge.ep.model.least_squares import EPS
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.left_out import LeftOut
@@ -177,7 +176,7 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
         square = 1.0
         if posterior.exact is not None and self.has_joint_posterior:
             square += float(posterior.data.gram_diag @ np.square(posterior.exact.mean))
-        known = 0.5 * EPS * square * float(posterior.design.y_norm[0]) ** 2 / self.noise_var
+        known = 0.5 * float(np.finfo(float).eps) * square * float(posterior.design.y_norm[0]) ** 2 / self.noise_var
         return known if posterior.exact is None else max(known, posterior.exact.drift)
 
     @cached_property

@@ -13,7 +13,6 @@ STORED = (
     "bands.covariance.CovarianceCoordinates",
     "bands.covariance.Terms",
     "bands.eliminated.Eliminated",
-    "bands.fit.BandFit",
     "bands.grouped.GroupedFit",
     "bands.grouped.GroupedPosterior",
     "bands.lattice.Lattice",
@@ -23,6 +22,7 @@ STORED = (
     "bands.mixed_sampled.SampledPoints",
     "bands.mixed_sampled.Scores",
     "bands.posterior.BandPosterior",
+    "bands.result.BandFit",
     "bands.shares.Box",
     "bands.shares.ShareRule",
     "bands.simplex.PolynomialRule",
@@ -143,6 +143,7 @@ STORED = (
 
 MOVED: dict[str, str] = {
     "bands.covariance.Coordinates": "bands.covariance.CovarianceCoordinates",
+    "bands.fit.BandFit": "bands.result.BandFit",
     "bands.mixed_posterior.Nodes": "bands.mixed_posterior.MixedNodes",
     "binomial.approximation.Approximation": "sites.approximation.Approximation",
     "binomial.approximation.Kept": "sites.approximation.Kept",
