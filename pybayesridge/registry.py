@@ -3,27 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 
-class Method(Protocol):
-    """Common interface of the entries of a registry."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodEntry:
+    """One way to fit: what the entries of all registries say.
 
-    @property
-    def name(self) -> str:
-        """As ``fit`` takes it."""
+    Attributes
+    ----------
+    name : str
+        As ``fit`` takes it.
+    options : tuple of str
+        Options of ``fit`` that only some methods take, and this one does.
+    required : tuple of str
+        Those of them that have to be given.
+    help : str
+        A clause for the command line's help.
+    intervals : str
+        What intervals are conditional on, for the summary.
+    treatment : str
+        How the posterior is found, or how penalties are treated and what intervals account for, for the report.
+    needs_rows : str
+        Why it cannot do with moments; empty where it can.
+    """
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Options of ``fit`` that only some methods take, and this one does."""
+    name: str
+    options: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    help: str
+    intervals: str
+    treatment: str
+    needs_rows: str = ""
 
-    @property
-    def required(self) -> tuple[str, ...]:
-        """Those of them that have to be given."""
 
-    @property
-    def needs_rows(self) -> str:
-        """Why it cannot do with moments; empty where it can."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PenaltyMethod(MethodEntry):
+    """One way to find a penalty, or several, or to integrate them out.
+
+    Attributes
+    ----------
+    caption : str
+        What the report adds to the caption of the table of hyperparameters.
+    uses_prior : bool
+        Whether the prior of the penalty has a say.
+    integrates : bool
+        Whether the penalty is integrated out.
+    given : bool
+        Whether the user gives the penalty.
+    grid : bool
+        Whether it is chosen from a grid.
+    """
+
+    caption: str = ""
+    uses_prior: bool = False
+    integrates: bool = False
+    given: bool = False
+    grid: bool = False
 
 
 M = TypeVar("M")
@@ -36,14 +73,14 @@ def look_up(methods: Mapping[str, M], name: object) -> M:
     return methods[name]
 
 
-def check_options(methods: Mapping[str, Method], method: Method, given: Mapping[str, bool]) -> None:
+def check_options(methods: Mapping[str, MethodEntry], method: MethodEntry, given: Mapping[str, bool]) -> None:
     """Refuse options that are not the method's, and missing ones.
 
     Parameters
     ----------
     methods : mapping
         The registry.
-    method : Method
+    method : MethodEntry
     given : mapping of str to bool
         Of each option that only some methods take: whether it differs from its default.
     """
@@ -55,7 +92,7 @@ def check_options(methods: Mapping[str, Method], method: Method, given: Mapping[
             raise ValueError(f"method={method.name!r} requires {option}")
 
 
-def check_rows(method: Method, *, has_rows: bool) -> None:
+def check_rows(method: MethodEntry, *, has_rows: bool) -> None:
     """Refuse a method that needs rows where there are none."""
     if method.needs_rows and not has_rows:
         raise ValueError(f"method={method.name!r} {method.needs_rows}")

@@ -13,6 +13,7 @@ from pybayesridge.bands.mixed import MixedFit
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.problem import BandProblem
 from pybayesridge.bands.result import BandFit
+from pybayesridge.registry import PenaltyMethod
 from pybayesridge.ridge.fit import Parameterization
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.prior import BetaPrime
@@ -38,55 +39,25 @@ class BandOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BandMethod:
+class BandMethod(PenaltyMethod):
     """One way to find the penalties of several bands or to integrate them out.
 
     Attributes
     ----------
-    name : str
-        As ``fit`` takes it.
     fit : callable
         Problem, prior, noise and options in, a `BandFit` out, or a `GroupedFit`.
     fit_mixed : callable
         The same where effects are correlated or a group has very many levels.
     correlations : bool
         Whether it takes correlated effects.
-    options : tuple of str
-        Options of ``fit`` that only some methods take, and this one does.
-    required : tuple of str
-        Those of them that have to be given.
-    help : str
-        A clause for the command line's help.
-    intervals : str
-        What intervals are conditional on, for the summary.
-    treatment : str
-        How the penalties are treated and what intervals account for, for the report.
-    uses_prior : bool
-        Whether the prior of the penalties has a say.
-    integrates : bool
-        Whether the penalties are integrated out.
-    given : bool
-        Whether the user gives the penalties.
     iterates : bool
         Whether the number of iterations means something to a reader.
-    needs_rows : str
-        Why it cannot do with moments: empty where it can.
     """
 
-    name: str
     fit: Callable[[BandProblem, BetaPrime, GaussianNoise, BandOptions], BandFit | GroupedFit]
     fit_mixed: Callable[[MixedProblem, BetaPrime, GaussianNoise, BandOptions], MixedFit]
     correlations: bool = False
-    options: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-    help: str
-    intervals: str
-    treatment: str
-    uses_prior: bool = False
-    integrates: bool = False
-    given: bool = False
     iterates: bool = False
-    needs_rows: str = ""
 
     def unconverged(self, tol: float, maxiter: int) -> str:
         """What is said of a fit that has not converged."""

@@ -20,6 +20,7 @@ from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import ColumnSites
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection, average_over, select, select_nothing
+from pybayesridge.registry import MethodEntry
 from pybayesridge.text import number
 
 
@@ -143,29 +144,19 @@ def unsettled(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionMethod:
+class SelectionMethod(MethodEntry):
     """One way to select variables.
 
     Attributes
     ----------
-    name : str
-        As ``fit`` takes it.
     fit : callable
         A task and options in; a `Selection`, or what answers the same questions, out. For yes/no responses another
         task in, and a posterior out.
-    options : tuple of str
-        Options of ``fit`` that only some methods take, and this one does.
     hypers : tuple of str
         Values of the option ``hyper`` that it takes, the default first.
-    required : tuple of str
-        Those of them that have to be given.
-    help : str
-        A clause for the command line's help.
     intervals, intervals_integrated : str
         What means and intervals are conditional on, for the summary: with hyperparameters at their estimates, and
         where those that are not given are integrated out.
-    treatment : str
-        How the posterior is found, for the report.
     learning, learning_integrated : str
         How hyperparameters that are not given are treated, for the report; ``{names}`` stands for theirs.
     approximation : str
@@ -178,18 +169,12 @@ class SelectionMethod:
         Whether it can start from another fit.
     unconverged : callable
         Of the fit and its tolerance: what is said of one that has not converged.
-    needs_rows : str
-        Why it cannot do with moments; empty where it can.
     gives_evidence : bool
         Whether it gives the marginal likelihood.
     """
 
-    name: str
     fit: Callable[[Any, SelectionOptions], Any]
-    options: tuple[str, ...] = ()
     hypers: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-    help: str
     intervals: str = "Conditional on the hyperparameters; mean, sd and interval are marginal over inclusion."
     intervals_integrated: str = (
         "Hyperparameters that are not given are integrated out; mean, sd and interval are marginal over inclusion."
@@ -208,7 +193,6 @@ class SelectionMethod:
     maxiter: int = 1000
     takes_start: bool = True
     unconverged: Callable[[Any, float], str] = unsettled
-    needs_rows: str = ""
     gives_evidence: bool = True
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pybayesridge.design.design import Design
+from pybayesridge.registry import PenaltyMethod
 from pybayesridge.ridge.fit import FitOptions, RidgeFit
 from pybayesridge.ridge.given import GENERALISED, LEAVE_ONE_OUT, fit_fixed, fit_grid
 from pybayesridge.ridge.integrated import DOUBLINGS, fit_integrated
@@ -34,64 +35,32 @@ def _too_few_nodes(tol: float, maxiter: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RidgeMethod:
+class RidgeMethod(PenaltyMethod):
     """One way to find the penalty or to integrate it out.
 
     Attributes
     ----------
-    name : str
-        As ``fit`` takes it.
     fit : callable
         Design, rotation, prior, noise and options in, a `RidgeFit` out.
-    options : tuple of str
-        Options of ``fit`` that only some methods take, and this one does.
-    required : tuple of str
-        Those of them that have to be given.
-    help : str
-        A clause for the command line's help.
     intervals, intervals_known_noise : str
         What intervals are conditional on, for the summary; the second where the noise variance is known.
-    treatment : str
-        How the penalty is treated and what intervals account for, for the report.
-    caption : str
-        What the report adds to the caption of the table of hyperparameters.
     in_use : str
         What the penalty reported is, for pictures; ``{of}`` stands for tau2 or tau.
     score : str
         The cross-validation score drawn with the posterior of the penalty.
-    uses_prior : bool
-        Whether the prior of the penalty has a say.
-    integrates : bool
-        Whether the penalty is integrated out.
-    given : bool
-        Whether the user gives the penalty.
-    grid : bool
-        Whether it is chosen from a grid.
     iterates : bool
         Whether the number of iterations means something to a reader.
-    needs_rows : str
-        Why it cannot do with moments; empty where it can.
     unconverged : callable
         Of ``tol`` and ``maxiter``: what is said of a fit that has not converged.
     """
 
-    name: str
     fit: Callable[[Design, Spectrum, BetaPrime, GaussianNoise, FitOptions], RidgeFit]
-    options: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-    help: str
     intervals: str = "Intervals are conditional on lambda; sigma is integrated out."
     intervals_known_noise: str = "Intervals are conditional on lambda; sigma is known."
-    treatment: str
     caption: str = " (conditional on the penalty)"
     in_use: str
     score: str = "leave-one-out MSE"
-    uses_prior: bool = False
-    integrates: bool = False
-    given: bool = False
-    grid: bool = False
     iterates: bool = False
-    needs_rows: str = ""
     unconverged: Callable[[float, int], str] = _too_few_iterations
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.mixed_problem import MixedProblem
+from pybayesridge.registry import PenaltyMethod
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.band_fit import BandSitesFit
 from pybayesridge.sites.band_variances import fit_given, fit_integrated, fit_mode
@@ -42,43 +43,23 @@ Find = Callable[[MixedProblem, Likelihood, BetaPrime, FlatIn, BandSitesOptions],
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BandSitesMethod:
+class BandSitesMethod(PenaltyMethod):
     """One way to find the variances of several bands or to integrate them out.
 
     Attributes
     ----------
-    name : str
-        As ``fit`` takes it.
     find : callable
-    options, required : tuple of str
-        Options of ``fit`` that only some methods take, and this one does; those that have to be given.
-    help, intervals, treatment, caption : str
-        As of :class:`pybayesridge.sites.methods.SitesMethod`.
-    uses_prior, integrates, given : bool
-        Whether the prior of the variances has a say; whether they are integrated out, or given by the user.
-    correlations, grid : bool
-        Whether it takes correlated effects; whether penalties are chosen from a grid, which no method does.
-    needs_rows : str
-        Why it cannot do with moments.
+        Finds the variances, or integrates them out.
+    correlations : bool
+        Whether it takes correlated effects.
     solver : {"ep", "laplace"} or None
         The approximation that it stands for; None where an option says which.
     """
 
-    name: str
     find: Find
-    options: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-    help: str
-    intervals: str
-    treatment: str
-    caption: str = ""
-    uses_prior: bool = False
-    integrates: bool = False
-    given: bool = False
     needs_rows: str = "bands need the rows"
     solver: Solver | None = None
     correlations: bool = True
-    grid: bool = False
 
     def intervals_by(self, solver: Solver) -> str:
         """The sentence on intervals, with the approximation of a solver."""

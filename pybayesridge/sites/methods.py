@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pybayesridge.registry import PenaltyMethod
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.coordinates import Coordinates
 from pybayesridge.sites.fit import (
@@ -30,49 +31,24 @@ NOT_HERE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SitesMethod:
+class SitesMethod(PenaltyMethod):
     """One way to find the penalty or to integrate it out.
 
     Attributes
     ----------
-    name : str
-        As ``fit`` takes it.
     find : callable
         Finds the penalty, or integrates it out.
-    options, required : tuple of str
-        Options of ``fit`` that only some methods take, and this one does; those that have to be given.
-    help : str
-        A clause for the command line's help.
     intervals : str
         What intervals are conditional on, for the summary; ``{how}`` is the approximation.
-    treatment : str
-        How the penalty is treated, for the report.
-    caption : str
-        End of the caption of the report's table of hyperparameters.
     in_use : str
         What the penalty reported is.
-    uses_prior, integrates, given, grid : bool
-        Whether the prior of the penalty has a say; whether the penalty is integrated out, given by the user, chosen
-        from a grid.
-    needs_rows : str
-        Why it cannot do with moments.
     solver : {"ep", "laplace"} or None
         The approximation that it stands for; None where an option says which.
     """
 
-    name: str
     find: Find
-    options: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-    help: str
     intervals: str = "Intervals are {how}, conditional on lambda."
-    treatment: str
-    caption: str = ""
     in_use: str
-    uses_prior: bool = False
-    integrates: bool = False
-    given: bool = False
-    grid: bool = False
     needs_rows: str = "needs rows: moments do not determine the likelihood of responses that are not Gaussian"
     solver: Solver | None = None
 
