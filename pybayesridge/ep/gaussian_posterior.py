@@ -12,7 +12,7 @@ from pybayesridge.design.design import Design
 from pybayesridge.ep.model.result import EPResult
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection
-from pybayesridge.posterior.coefficients import Alone, MarginalsAlone
+from pybayesridge.posterior.coefficients import MarginalsAlone
 from pybayesridge.posterior.laws import Joint
 from pybayesridge.quantile_tables import NO_ROW_SPACE, QuantileTable, check_tails
 
@@ -72,11 +72,6 @@ class SelectionMarginals(MarginalsAlone):
         )
 
     @property
-    def coefficients(self) -> Alone:
-        """The posterior of each coefficient."""
-        return Alone(self)
-
-    @property
     def exact(self) -> None:
         """Of expectation propagation there is no posterior of the sets of columns."""
 
@@ -87,14 +82,6 @@ class SelectionMarginals(MarginalsAlone):
     def of_targets(self, which: slice) -> SelectionMarginals:
         """The same, of the only target."""
         return self
-
-    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
-        return self.mean
-
-    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior standard deviations, as :meth:`coefficient_means`."""
-        return self.sd
 
     def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the penalised coefficients given that they are in, each (p,)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
@@ -104,9 +104,32 @@ class Coefficients:
 
 
 class MarginalsAlone:
-    """What posteriors without the space of the rows do not answer; a base of theirs."""
+    """What posteriors without the space of the rows answer alike, and what they do not; a base of theirs.
+
+    Attributes
+    ----------
+    mean, sd : tuples of two arrays
+        Of the unpenalised and of the penalised coefficients, on the user's scale.
+    """
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+        mean: tuple[FloatArray, FloatArray]
+        sd: tuple[FloatArray, FloatArray]
+
+    @property
+    def coefficients(self) -> Alone:
+        """The posterior of each coefficient."""
+        return Alone(self)
+
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior means of the unpenalised and the penalised coefficients."""
+        return self.mean
+
+    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations, as :meth:`coefficient_means`."""
+        return self.sd
 
     def covariance(self, target: int = 0) -> NoReturn:
         """Not here."""

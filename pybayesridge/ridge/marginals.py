@@ -9,7 +9,7 @@ import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.design.design import Design
-from pybayesridge.posterior.coefficients import Alone, MarginalsAlone
+from pybayesridge.posterior.coefficients import MarginalsAlone
 from pybayesridge.posterior.laws import Joint
 from pybayesridge.quantile_tables import QuantileTable, check_tails
 from pybayesridge.ridge.mixture import Mixture
@@ -55,19 +55,6 @@ class RidgeMarginals(MarginalsAlone):
             sd=posterior.coefficient_sds(),
             tables=(QuantileTable.of(of_z, df, exactly=one), QuantileTable.of(b, df, exactly=one)),
         )
-
-    @property
-    def coefficients(self) -> Alone:
-        """The posterior of each coefficient."""
-        return Alone(self)
-
-    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""
-        return self.mean
-
-    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior standard deviations, as :meth:`coefficient_means`."""
-        return self.sd
 
     def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Quantiles at probabilities (c,), (k, q, c) and (p, q, c)."""

@@ -11,7 +11,7 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.posterior import StartingPoint
-from pybayesridge.posterior.coefficients import Alone, MarginalsAlone
+from pybayesridge.posterior.coefficients import MarginalsAlone
 from pybayesridge.posterior.laws import Joint
 from pybayesridge.posterior.quantiles import within_slab
 from pybayesridge.quantile_tables import MonotoneTable, check_tails
@@ -157,11 +157,6 @@ class ExactMarginals(MarginalsAlone):
         """The posterior of the sets, in the units of the design."""
         return self.selection.exact
 
-    @property
-    def coefficients(self) -> Alone:
-        """The posterior of each coefficient."""
-        return Alone(self)
-
     def of_targets(self, which: slice) -> ExactMarginals:
         """The same, of the only target."""
         return self
@@ -169,14 +164,6 @@ class ExactMarginals(MarginalsAlone):
     def credible_sets(self) -> tuple[CredibleSet, ...]:
         """Credible sets with the default arguments."""
         return self.sets
-
-    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
-        return self.mean
-
-    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior standard deviations, as :meth:`coefficient_means`."""
-        return self.sd
 
     def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the penalised coefficients given that they are in, each (p,)."""
