@@ -228,7 +228,7 @@ def test_what_r_does_not_take_is_said(monkeypatch):
     ):
         fit = BayesRidge.from_formula("k ~ x + (1 | g)", frame[:24], **given).fit(**how)
         with monkeypatch.context() as patched:
-            patched.setattr("pybayesridge.sites.band_posterior.MOST_OF_NODES", 100)
+            patched.setattr("pybayesridge.sites.posterior.MOST_OF_NODES", 100)
             with pytest.raises(ValueError, match=wanted):
                 export(fit)
     monkeypatch.setattr("pybayesridge.formula.bands.MANY_LEVELS", 10)

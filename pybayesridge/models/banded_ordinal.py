@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pybayesridge.models import banded_sites
 from pybayesridge.models.ordinal import check_solver, check_unpenalized
+from pybayesridge.models.sites import told
 from pybayesridge.ordinal.bands import OrdinalBandFit
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.ordinal_bands import OrdinalBandRidgeResults
@@ -21,6 +22,5 @@ def fit(
 ) -> OrdinalBandRidgeResults:
     """Fit a model with bands by one of its methods with checked options."""
     check_solver(model.likelihood(), entry.solver or options["solver"])
-    found, chosen = banded_sites.solved(model, entry, options, partial(check_unpenalized, model))
-    told = banded_sites.told(entry, chosen, options)
-    return OrdinalBandRidgeResults(model, OrdinalBandFit.of(found), **told, recipe=recipe)
+    found = OrdinalBandFit.of(banded_sites.solved(model, entry, options, partial(check_unpenalized, model)))
+    return OrdinalBandRidgeResults(model, found, **told(entry, options), recipe=recipe)

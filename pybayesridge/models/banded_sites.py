@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from pybayesridge.bands.mixed import MOST_DIMENSIONS, MOST_SAMPLED
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.models.banded import check_correlated, check_dimensions, check_far, mixed_problem, penalties_of
+from pybayesridge.models.sites import told
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
 from pybayesridge.sites.band_fit import BandSitesFit
@@ -37,14 +38,14 @@ def fit(
     def check() -> None:
         check_unpenalized(*model.unpenalized_rows(), model.likelihood())
 
-    found, chosen = solved(model, entry, options, check)
-    return GeneralizedBandRidgeResults(model, found, **told(entry, chosen, options), recipe=recipe)
+    found = solved(model, entry, options, check)
+    return GeneralizedBandRidgeResults(model, found, **told(entry, options), recipe=recipe)
 
 
 def solved(
     model: BayesRidge, entry: BandSitesMethod, options: dict[str, Any], check: Callable[[], None]
-) -> tuple[BandSitesFit, BandSitesOptions]:
-    """The answer of a method, and its options as the numerics take them; `check` refuses unpenalised columns."""
+) -> BandSitesFit:
+    """The answer of a method; `check` refuses unpenalised columns."""
     bands = model.bands
     assert bands is not None
     _check(model, entry)
@@ -65,23 +66,12 @@ def solved(
         maxiter=options["maxiter"],
     )
     try:
-        return entry.find(problem, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen), chosen
+        return entry.find(problem, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
     except FloatingPointError as error:
         raise ValueError(
             "what some rows say outweighs the others by more than double precision resolves: look for rows with "
             "a very large count, weight or exposure, or use fit('laplace')"
         ) from error
-
-
-def told(entry: BandSitesMethod, chosen: BandSitesOptions, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What results keep of the method and its options."""
-    return {
-        "method": entry.name,
-        "solver": chosen.solver,
-        "parameterization": options["parameterization"],
-        "tol": chosen.tol,
-        "maxiter": chosen.maxiter,
-    }
 
 
 def _check(model: BayesRidge, entry: BandSitesMethod) -> None:

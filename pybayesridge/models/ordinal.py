@@ -11,11 +11,10 @@ from pybayesridge.design.design import Design
 from pybayesridge.models import sites
 from pybayesridge.ordinal.likelihood import Cumulative
 from pybayesridge.ordinal.posterior import OrdinalFit
-from pybayesridge.ordinal.space import CutCoordinates, with_cuts
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.ordinal_ridge import OrdinalRidgeResults
 from pybayesridge.ridge.spectrum import rotate
-from pybayesridge.sites.coordinates import from_design
+from pybayesridge.sites.coordinates import Coordinates, from_design
 from pybayesridge.sites.methods import SitesMethod
 from pybayesridge.sites.separation import separation
 from pybayesridge.text import listed
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 def fit(model: BayesRidge, entry: SitesMethod, options: dict[str, Any], recipe: Recipe) -> OrdinalRidgeResults:
     """Fit a model by one of its methods with checked options."""
     check_solver(model.likelihood(), entry.solver or options["solver"])
-    found, chosen = sites.solved(model, entry, options, _coordinates)
-    return OrdinalRidgeResults(model, OrdinalFit.of(found), **sites.told(entry, chosen), recipe=recipe)
+    found = OrdinalFit.of(sites.solved(model, entry, options, _coordinates))
+    return OrdinalRidgeResults(model, found, **sites.told(entry, options), recipe=recipe)
 
 
 def check_solver(likelihood: Cumulative, solver: str) -> None:
@@ -37,10 +36,11 @@ def check_solver(likelihood: Cumulative, solver: str) -> None:
         raise ValueError(likelihood.only_laplace)
 
 
-def _coordinates(model: BayesRidge, design: Design, products: CrossProducts) -> CutCoordinates:
+def _coordinates(model: BayesRidge, design: Design, products: CrossProducts) -> Coordinates:
     """The sites' linear functions in coordinates."""
     check_unpenalized(model)
-    return with_cuts(from_design(design, rotate(design, products)), model.likelihood())
+    found: Coordinates = model.likelihood().in_coordinates(from_design(design, rotate(design, products)))
+    return found
 
 
 def check_unpenalized(model: BayesRidge) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from pybayesridge.sites.separation import check_unpenalized
 
 if TYPE_CHECKING:
     from pybayesridge.models.ridge import BayesRidge
+    from pybayesridge.sites.band_methods import BandSitesMethod
 
 GRID = np.exp(np.linspace(-8.0, 8.0, 33))
 """Penalties that "loocv" tries by default, relative to that at which the prior share explained is 1/2."""
@@ -30,8 +31,8 @@ GRID = np.exp(np.linspace(-8.0, 8.0, 33))
 
 def fit(model: BayesRidge, entry: SitesMethod, options: dict[str, Any], recipe: Recipe) -> GeneralizedRidgeResults:
     """Fit a model by one of its methods with checked options."""
-    found, chosen = solved(model, entry, options, coordinates)
-    return GeneralizedRidgeResults(model, found, **told(entry, chosen), recipe=recipe)
+    found = solved(model, entry, options, coordinates)
+    return GeneralizedRidgeResults(model, found, **told(entry, options), recipe=recipe)
 
 
 def solved(
@@ -39,8 +40,8 @@ def solved(
     entry: SitesMethod,
     options: dict[str, Any],
     coordinates: Callable[[BayesRidge, Design, CrossProducts], Any],
-) -> tuple[SitesFit, SitesOptions]:
-    """The answer of a method, and its options as the numerics take them; `coordinates` are made once for a model."""
+) -> SitesFit:
+    """The answer of a method; `coordinates` are made once for a model."""
     _, space = model.prepare(partial(coordinates, model))
     unit, lam = 2 * float(np.log(space.design.common_scale)), options["lam"]
     chosen = SitesOptions(
@@ -51,18 +52,13 @@ def solved(
         tol=options["tol"],
         maxiter=options["maxiter"],
     )
-    return entry.fit(space, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen), chosen
+    return entry.fit(space, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
 
 
-def told(entry: SitesMethod, chosen: SitesOptions) -> dict[str, Any]:
+def told(entry: SitesMethod | BandSitesMethod, options: Mapping[str, Any]) -> dict[str, Any]:
     """What results keep of the method and its options."""
-    return {
-        "method": entry.name,
-        "solver": entry.solver or chosen.solver,
-        "parameterization": chosen.parameterization,
-        "tol": chosen.tol,
-        "maxiter": chosen.maxiter,
-    }
+    kept = {name: options[name] for name in ("parameterization", "tol", "maxiter")}
+    return {"method": entry.name, "solver": entry.solver or options["solver"], **kept}
 
 
 def coordinates(model: BayesRidge, design: Design, products: CrossProducts) -> Coordinates:

@@ -18,7 +18,7 @@ distances of neighbouring cut points, of which each stands for all rows of the c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
@@ -27,19 +27,12 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.likelihood import Binomial, from_counts
 from pybayesridge.binomial.link import LATENT_VARIANCE, Link
 from pybayesridge.binomial.logistic_normal import expected_derivatives
-from pybayesridge.late import Late
 from pybayesridge.ordinal import spacings
 from pybayesridge.posterior.left_out import LeaveOneOut
 from pybayesridge.sites.approximation import Approximation, cavity
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.likelihood import Group, RowSites
 from pybayesridge.sites.tilted import Cavity, Tilted, merged
-
-if TYPE_CHECKING:
-    from pybayesridge.sites import bands
-    from pybayesridge.sites.arrow_bands import ArrowSpace
-else:
-    bands = Late("pybayesridge.sites.bands")
 
 LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
@@ -156,10 +149,10 @@ class Cumulative(RowSites):
         out[of_cuts.size :, :e] = np.eye(e)
         return out
 
-    def in_bands(self, space: bands.BandSpace | ArrowSpace) -> bands.BandSpace | ArrowSpace:
-        """The sites' linear functions in the columns of several bands."""
+    def in_coordinates(self, space: Any) -> Any:
+        """The sites' linear functions in the coordinates of rows, the distances before these."""
         e = self.inner
-        if isinstance(space, bands.BandSpace):
+        if space.joint:
             return replace(space, rows=self.of_sites(space.rows), k=space.k + e)
         at = np.r_[self.upper, self.lower]
         level, value = np.r_[space.level[at], np.zeros(e, dtype=np.intp)], np.r_[space.value[at], np.zeros(e)]

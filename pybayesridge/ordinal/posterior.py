@@ -1,25 +1,23 @@
-"""Coefficients, cut points and probabilities of categories on the user's scale: a mixture over t2 of Gaussians."""
+"""Coefficients, cut points and probabilities of categories on the user's scale: a mixture of Gaussians.
+
+The distances of cut points are coordinates before those of the rows, and the design has an intercept, minus the first
+cut point, which is none of the coefficients. With eta the linear predictor of a row, the intercept among it, and
+``g_j = d_1 + ... + d_j`` the distance of cut point j from the first (j from 0), the sites' linear functions are
+``eta - g_j`` and ``d_j``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy import sparse
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.ordinal.likelihood import distribution, expected
-from pybayesridge.ordinal.space import WithoutCuts
 from pybayesridge.posterior.quantiles import Common
-from pybayesridge.sites.posterior import (
-    MIDDLE,
-    NEGLIGIBLE,
-    SitesCoefficients,
-    SitesFunctionals,
-    SitesPosterior,
-    make_posterior,
-)
+from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesCoefficients, SitesPosterior
 from pybayesridge.sites.result import SitesFit
 from pybayesridge.text import TABLE_ROWS
 
@@ -42,11 +40,8 @@ class CutLaw:
     components: Common
 
 
-class CutPointPosterior(SitesPosterior):
-    """What the joint posterior of coefficients and cut points answers, with one penalty or several.
-
-    The design has an intercept, minus the first cut point, which is none of the coefficients here.
-    """
+class OrdinalPosterior(SitesPosterior):
+    """The joint posterior of coefficients and cut points, with one penalty or several."""
 
     __slots__ = ()
 
@@ -54,18 +49,6 @@ class CutPointPosterior(SitesPosterior):
     def coefficients(self) -> OrdinalCoefficients:
         """The posterior of each coefficient."""
         return OrdinalCoefficients(self, TABLE_ROWS)
-
-    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior means of the unpenalised and penalised coefficients; nan where there is none."""
-        return _without_intercept(super().coefficient_means())
-
-    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior standard deviations of the same."""
-        return _without_intercept(super().coefficient_sds())
-
-    def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior quantiles."""
-        return _without_intercept(super().coefficient_quantiles(probabilities))
 
     def covariance_of_coefficients(self) -> FloatArray:
         """Posterior covariance of the coefficients."""
@@ -80,7 +63,9 @@ class CutPointPosterior(SitesPosterior):
         self, count: int, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
         """Draws of unpenalised and penalised coefficients and of cut points (count, K - 1), and their nodes."""
-        raise NotImplementedError
+        drawn, which = self._drawn(count, rng)
+        of_z, b = self.space.on_user_scale(drawn, self._log_t2()[which], rng)
+        return of_z[:, 1:], b, cuts_from(of_z[:, 0], drawn[: self.space.distances].T), which
 
     def cut_points(self) -> CutLaw:
         """The posterior of each cut point."""
@@ -95,7 +80,7 @@ class CutPointPosterior(SitesPosterior):
         """Posterior means of the probabilities of the categories at rows, (m, K)."""
         f = self._of_rows_and_intercept(x_rows, z_rows)
         keep = np.flatnonzero(self.weight > NEGLIGIBLE)
-        below = np.zeros((f.count, self.distances + 1))
+        below = np.zeros((f.count, self.space.distances + 1))
         for i in keep:
             mean, variance = self._at_cuts(int(i), f)
             below += self.weight[i] * expected(mean, variance, self.link)  # type: ignore[arg-type]
@@ -109,42 +94,38 @@ class CutPointPosterior(SitesPosterior):
         """Draws of the probabilities of the categories at rows, (count, m, K)."""
         of_z, b, cuts, which = self.draws_with_cuts(count, rng)
         p = b.shape[1]
-        linear = (x_rows[:, :p] @ b.T).T + of_z @ z_rows.T + self.unseen(x_rows[:, p:], which, rng)
+        linear = (x_rows[:, :p] @ b.T).T + of_z @ z_rows.T + self._unseen(x_rows[:, p:], which, rng)
         return probabilities_at(linear, cuts, self.link)
 
-    def unseen(self, rows: AnyArray, which: IntArray, rng: np.random.Generator) -> FloatArray | float:
+    def _unseen(self, rows: Any, which: IntArray, rng: np.random.Generator) -> FloatArray | float:
         """Draws of what groups without a row add to linear predictors, (count, m); 0 where there are no groups."""
-        return 0.0
+        outside = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+        if not outside.any():
+            return 0.0
+        nodes, at = np.unique(which, return_inverse=True)
+        space: Any = self.space
+        sd = np.sqrt([space.variance_of_new(outside, self._factors_at(node)) for node in nodes.tolist()])
+        out: FloatArray = sd[at] * rng.standard_normal((which.size, len(outside)))
+        return out
 
-    @property
-    def distances(self) -> int:
-        """How many distances of cut points there are."""
-        raise NotImplementedError
-
-    def _halves_of(self, i: int, f: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means (m,) of linear functions at a node, rows (m, d) whose products are covariances, and own variances.
-
-        The latter, (m,), are to be added to those of each function.
-        """
-        raise NotImplementedError
-
-    def _halves_of_distances(self, i: int) -> tuple[FloatArray, FloatArray]:
-        """Likewise of the distances of cut points, (e,) and (e, d)."""
-        raise NotImplementedError
-
-    def _of_rows_without_intercept(self, z_rows: FloatArray) -> FloatArray:
-        """Rows of the unpenalised columns with a zero for the intercept, where they have none."""
+    def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> Any:
+        """Linear functions without the intercept, for rows that have none."""
         if z_rows.shape[1] < self.design.block.k:
-            return np.hstack([np.zeros((z_rows.shape[0], 1)), z_rows])
-        return z_rows
+            z_rows = np.hstack([np.zeros((z_rows.shape[0], 1)), z_rows])
+        return super()._of_rows(x_rows, z_rows)
+
+    def _coefficients(self, function: Any) -> tuple[FloatArray, FloatArray]:
+        of_z, b = super()._coefficients(function)
+        return of_z[1:], b
 
     def _of_rows_and_intercept(self, x_rows: AnyArray, z_rows: FloatArray) -> Any:
         return self._of_rows(x_rows, np.hstack([np.ones((z_rows.shape[0], 1)), z_rows]))
 
     def _at_cuts(self, i: int, f: Any) -> tuple[FloatArray, FloatArray]:
         """Means and variances (m, K - 1) of cut points less the linear predictor at a node."""
-        of_eta, of_rows, own = self._halves_of(i, f)
-        distances, half = self._halves_of_distances(i)
+        law = self._law(i)
+        of_eta, of_rows, own = law.halves(f)
+        distances, half, _ = law.halves(self.space.of_distances())
         mean = np.r_[0.0, np.cumsum(distances)] - of_eta[:, None]
         of_cuts = np.vstack([np.zeros((1, half.shape[1])), np.cumsum(half, axis=0)])
         own = own + np.einsum("ij,ij->i", of_rows, of_rows)
@@ -158,79 +139,6 @@ class CutPointPosterior(SitesPosterior):
         found = [self._at_cuts(int(i), f) for i in keep]
         mean, variance = np.stack([m[0] for m, _ in found]), np.stack([v[0] for _, v in found])
         return mean, np.sqrt(variance), self.weight[keep] / self.weight[keep].sum()
-
-
-@dataclass(frozen=True, slots=True)
-class OrdinalPosterior(CutPointPosterior):
-    """The joint posterior of coefficients and cut points with one penalty."""
-
-    def without_rows(self, nodes: tuple[Any, ...]) -> OrdinalPosterior:
-        """The same without what runs over rows."""
-        found: Any = SitesPosterior.without_rows(self, nodes)
-        return found
-
-    def draws_with_cuts(
-        self, count: int, rng: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-        """Draws of unpenalised and penalised coefficients and of cut points (count, K - 1), and their nodes."""
-        which = rng.choice(self.weight.size, size=count, p=self.weight)
-        e, size = self.distances, self.space.k + self.space.rank
-        of_coordinates, distances = np.empty((count, size)), np.empty((count, e))
-        for node in np.unique(which):
-            rows = np.flatnonzero(which == node)
-            whole = self._whole(node)
-            noise = rng.standard_normal((e + size, rows.size))
-            noise = solve_triangular(whole.factor, noise, lower=True, trans="T", check_finite=False)
-            drawn = (whole.mean[:, None] + noise).T
-            distances[rows] = drawn[:, :e]
-            of_coordinates[rows] = drawn[:, e:] * self._units(node)
-        of_z, b = self.on_user_scale(of_coordinates, which, rng)
-        return of_z[:, 1:], b, cuts_from(of_z[:, 0], distances), which
-
-    @property
-    def distances(self) -> int:
-        """How many distances of cut points there are."""
-        node: Any = self.nodes[0]
-        return int(node.space.distances)
-
-    def _whole(self, i: int) -> Any:
-        node: Any = self.nodes[i]
-        return node.whole()
-
-    def _units(self, i: int) -> FloatArray:
-        t = np.exp(0.5 * self.nodes[i].log_t2)
-        return np.r_[np.ones(self.space.k), np.full(self.space.rank, t)]
-
-    def _root_units(self) -> FloatArray:
-        return np.r_[np.ones(self.distances), SitesPosterior._root_units(self)]  # noqa: SLF001
-
-    def _mean_and_root(self, node: int) -> tuple[FloatArray, FloatArray]:
-        """Mean and root of the covariance of a node, in the distances and the coordinates of the rows."""
-        whole, units = self._whole(node), np.r_[np.ones(self.distances), self._units(node)]
-        return whole.mean * units, whole.root().T * units
-
-    def _moments(self) -> tuple[FloatArray, FloatArray]:
-        """Those of distances and coordinates; of coordinates alone over all nodes, also those left out since."""
-        e, found = self.distances, [self._mean_and_root(i) for i in range(self.weight.size)]
-        means = np.stack([mean for mean, _ in found])
-        mean = self.weight @ means
-        covariance = sum(w * root.T @ root for w, (_, root) in zip(self.weight, found, strict=True))
-        centred = (means - mean) * np.sqrt(self.weight)[:, None]
-        covariance = covariance + centred.T @ centred
-        mean[e:], covariance[e:, e:] = self.mean, self.covariance
-        return mean, covariance
-
-    def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> SitesFunctionals:
-        """Linear functions without the intercept, for rows that have none."""
-        return SitesPosterior._of_rows(self, x_rows, self._of_rows_without_intercept(z_rows))  # noqa: SLF001
-
-    def _halves_of(self, i: int, f: SitesFunctionals) -> tuple[FloatArray, FloatArray, FloatArray]:
-        whole, e, rows = self._whole(i), self.distances, f.coords * self._units(i)
-        return rows @ whole.mean[e:], rows @ whole.root()[e:], f.outside * np.exp(self.nodes[i].log_t2)
-
-    def _halves_of_distances(self, i: int) -> tuple[FloatArray, FloatArray]:
-        whole, e = self._whole(i), self.distances
-        return whole.mean[:e], whole.root()[:e]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,10 +158,6 @@ def cuts_from(intercept: FloatArray, distances: FloatArray) -> FloatArray:
     return np.cumsum(np.hstack([-intercept[:, None], np.maximum(distances, INCREASING)]), axis=1)
 
 
-def _without_intercept(pair: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-    return pair[0][1:], pair[1]
-
-
 def probabilities_at(linear: FloatArray, cuts: FloatArray, link: Any) -> FloatArray:
     """Probabilities of the categories (..., m, K) at linear predictors (..., m) and cut points (..., K - 1)."""
     below = distribution(cuts[..., None, :] - linear[..., :, None], link)
@@ -261,29 +165,8 @@ def probabilities_at(linear: FloatArray, cuts: FloatArray, link: Any) -> FloatAr
     return np.diff(np.concatenate(ends, axis=-1), axis=-1)
 
 
-@dataclass(frozen=True, slots=True)
 class OrdinalFit(SitesFit):
     """The outcome of one method: nodes are those of cut points and coefficients together."""
 
-    @classmethod
-    def of(cls, found: SitesFit) -> OrdinalFit:
-        """The same fit."""
-        return cls(**{field.name: getattr(found, field.name) for field in fields(SitesFit)})
-
-    def posterior(self) -> OrdinalPosterior:
-        """The joint posterior of coefficients and cut points."""
-        space: Any = self.space
-        found: OrdinalPosterior = make_posterior(
-            space.of_rows,
-            self.likelihood,
-            self.posterior_nodes(),  # type: ignore[arg-type]
-            self.weight,
-            of=OrdinalPosterior,
-            **self.moments_that_exist(),
-        )
-        return found
-
-    def posterior_nodes(self) -> tuple[WithoutCuts, ...]:
-        """The nodes with the distances of cut points integrated out."""
-        space: Any = self.space
-        return tuple(WithoutCuts(node, space) for node in self.nodes)
+    __slots__ = ()
+    kind: ClassVar[type[SitesPosterior]] = OrdinalPosterior

@@ -16,9 +16,9 @@ for a selection by expectation propagation ``v mean_i`` and ``v^2 own_i + sum_j 
 being the rows of ``lower`` of node i, one of ``lower_of``. A ridge with ``half`` in place of ``right`` has ``right =
 rows' half``. A new observation adds noise_i, divided by its weight. Responses that are not Gaussian have the law of
 :mod:`pybayesridge.sites.posterior`, where y_on_z is 0 and y_norm 1; a selection of these by expectation propagation
-has that of :meth:`pybayesridge.sites.selection_posterior.SitesSelectionPosterior.as_arrays`. With several bands there
-are the laws of ``as_arrays`` in :mod:`pybayesridge.bands.posterior`, :mod:`pybayesridge.bands.mixed_posterior` and
-:mod:`pybayesridge.sites.band_posterior`.
+has that of :meth:`pybayesridge.sites.selection_posterior.SitesSelectionPosterior.as_arrays`. With several bands
+Gaussian ones have the laws of ``as_arrays`` in :mod:`pybayesridge.bands.posterior` and
+:mod:`pybayesridge.bands.mixed_posterior`.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ other columns X that part is taken that the unpenalised ones explain. Only the f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -18,14 +19,47 @@ from pybayesridge.bands.eliminated import Eliminated
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.design.design import Design
 from pybayesridge.sites.arrow import ArrowRows
-from pybayesridge.sites.posterior import to_user
+from pybayesridge.sites.bands import InBands
+from pybayesridge.sites.coordinates import to_user
 
 MOST_DENSE = 1 << 22
 """Numbers of rows and columns in which separation is looked for."""
 
+CHUNK = 1 << 22
+"""Numbers of linear functions, and of their means and standard deviations at nodes, that are held at once."""
+
 
 @dataclass(frozen=True, slots=True)
-class ArrowSpace:
+class ArrowFunctionals:
+    """Linear functions of h, coefficients, and effects of levels without a row.
+
+    Attributes
+    ----------
+    of_levels : (M, L) csr matrix
+    beside : (M, k + p2) array
+    outside : (M, K) array
+    """
+
+    of_levels: Any
+    beside: FloatArray
+    outside: FloatArray
+
+    @property
+    def count(self) -> int:
+        """M."""
+        return int(self.beside.shape[0])
+
+    def part(self, which: slice) -> ArrowFunctionals:
+        """Some of them."""
+        return ArrowFunctionals(self.of_levels[which], self.beside[which], self.outside[which])
+
+    def by_columns(self) -> ArrowFunctionals:
+        """The same."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowSpace(InBands):
     """Rows in the columns of all bands, and the way back; see :class:`pybayesridge.sites.bands.BandSpace`.
 
     Attributes
@@ -43,6 +77,8 @@ class ArrowSpace:
         The columns by their parts.
     """
 
+    joint: ClassVar[bool] = False
+
     level: IntArray
     value: FloatArray
     beside: FloatArray
@@ -51,9 +87,14 @@ class ArrowSpace:
     system: Eliminated
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> Terms:  # type: ignore[override]
         """Which columns belong together."""
         return self.system.terms
+
+    @property
+    def distances(self) -> int:
+        """How many flat coordinates are of no column; they come first."""
+        return self.k - self.design.block.k
 
     @property
     def n(self) -> int:
@@ -114,6 +155,44 @@ class ArrowSpace:
         """The same at given covariances."""
         return ArrowAt(self, factors)
 
+    def chunk(self, nodes: int) -> int:
+        """How many linear functions are looked at together, at each of some nodes."""
+        return max(1, CHUNK // max(nodes, self.beside.shape[1]))
+
+    def functionals(self, x_rows: Any, z_rows: FloatArray) -> ArrowFunctionals:
+        """Linear predictors of rows (m, p), (m, k); then what multiplies effects of new levels, if given."""
+        system, design = self.system, self.design
+        x, new = self.split(sparse.csr_matrix(x_rows))
+        x = sparse.csc_matrix(x @ sparse.diags(1.0 / design.scale))
+        groups = system.grouped.shape[1]
+        plain = x[:, system.rest[groups:]].toarray() - z_rows @ system.taken
+        none = np.zeros((x.shape[0], self.distances))
+        beside = np.hstack([none, z_rows @ to_user(design), x[:, system.rest[:groups]].toarray(), plain])
+        return ArrowFunctionals(sparse.csr_matrix(x[:, system.levels]), beside, new)
+
+    def of_coefficients(self) -> Iterator[tuple[IntArray, ArrowFunctionals]]:
+        """The effects of the levels, and the other penalised coefficients, on the scale of the prior."""
+        levels, rest = self.system.levels, self.system.rest
+        none = np.zeros((levels.size, self.k + rest.size))
+        own = sparse.identity(levels.size, format="csr")
+        yield levels, ArrowFunctionals(own, none, self.nothing_outside(levels.size))
+        beside = np.hstack([np.zeros((rest.size, self.k)), np.eye(rest.size)])
+        none = sparse.csr_matrix((rest.size, levels.size))
+        yield rest, ArrowFunctionals(none, beside, self.nothing_outside(rest.size))
+
+    def of_distances(self) -> ArrowFunctionals:
+        """The flat coordinates that are of no column."""
+        e = self.distances
+        none = sparse.csr_matrix((e, self.system.levels.size))
+        return ArrowFunctionals(none, np.eye(e, self.beside.shape[1]), self.nothing_outside(e))
+
+    def on_user_scale(self, drawn: FloatArray, *_: Any) -> tuple[FloatArray, FloatArray]:
+        """Unpenalised (m, k) and penalised (m, p) coefficients from draws of coordinates (k + p, m)."""
+        plain = self.system.rest[self.system.grouped.shape[1] :]
+        h, b = drawn[self.distances : self.k], drawn[self.k :]
+        of_z = to_user(self.design) @ h - self.system.taken @ b[plain]
+        return of_z.T, (b / self.design.scale[:, None]).T
+
     def others_at(self, beside: FloatArray, factors: Factors) -> FloatArray:
         """What multiplies h and u of the other columns, from what multiplies h and coefficients, (m, k + p2)."""
         out = np.array(beside, order="F")
@@ -123,15 +202,6 @@ class ArrowSpace:
     def root(self, factors: Factors) -> float:
         """The standard deviation of the effects of the eliminated levels."""
         return float(factors[self.system.term][0, 0])
-
-    def coefficients(self, u: FloatArray, factors: Factors) -> FloatArray:
-        """H and the coefficients in the order of the columns, from h and u, (k + p, m)."""
-        system, m = self.system, self.k + self.system.rest.size
-        out = np.empty(u.shape)
-        out[: self.k] = u[: self.k]
-        out[self.k + system.rest] = system.others.coefficients(u[self.k : m], system.with_rest(factors))
-        out[self.k + system.levels] = self.root(factors) * u[m:]
-        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +223,23 @@ class ArrowAt:
             for (columns,), factor in zip(system.others.columns, others, strict=True):
                 units[space.k + columns] *= factor[0, 0]
         return ArrowRows(space.level, space.value, beside, space.k, units)
+
+    def coefficients(self, u: FloatArray) -> FloatArray:
+        """H and the coefficients in the order of the columns, from coordinates of unit prior variance, (k + p, m)."""
+        space, system, m = self.space, self.space.system, self.space.beside.shape[1]
+        out, k = np.empty(u.shape), space.k
+        out[:k] = u[:k]
+        out[k + system.rest] = system.others.coefficients(u[k:m], system.with_rest(self.factors))
+        out[k + system.levels] = space.root(self.factors) * u[m:]
+        return out
+
+    def functionals_at(self, f: ArrowFunctionals) -> tuple[Any, FloatArray]:
+        """What linear functions have of the levels and of the others in coordinates of unit prior variance."""
+        return f.of_levels * self.space.root(self.factors), self.space.others_at(f.beside, self.factors)
+
+    def variance_outside(self, outside: FloatArray) -> FloatArray:
+        """Variances (m,) of the effects of new levels, that `outside` (m, K) multiplies."""
+        return self.space.variance_of_new(outside, self.factors)
 
     def keeps(self, size: int) -> bool:
         """No: most of the nodes are left out in the end."""
@@ -187,44 +274,3 @@ def _z_rows(design: Design) -> FloatArray:
     """The unpenalised columns on the user's scale, (n, k), from the orthonormal basis of the weighted ones."""
     z = design.block.q @ design.block.r
     return z if design.block.sqrt_w is None else z / design.block.sqrt_w[:, None]
-
-
-@dataclass(frozen=True, slots=True)
-class ArrowFunctionals:
-    """Linear functions of h, coefficients, and effects of levels without a row.
-
-    Attributes
-    ----------
-    of_levels : (M, L) csr matrix
-    beside : (M, k + p2) array
-    outside : (M, K) array
-    """
-
-    of_levels: Any
-    beside: FloatArray
-    outside: FloatArray
-
-    @property
-    def count(self) -> int:
-        """M."""
-        return int(self.beside.shape[0])
-
-    def part(self, which: slice) -> ArrowFunctionals:
-        """Some of them."""
-        return ArrowFunctionals(self.of_levels[which], self.beside[which], self.outside[which])
-
-
-def functionals(space: ArrowSpace, x_rows: Any, z_rows: FloatArray) -> ArrowFunctionals:
-    """Those of rows of the columns (m, p), after which may stand what multiplies new levels' effects.
-
-    Flat coordinates that are not of columns stand first and are in none of them.
-    """
-    system, design, p = space.system, space.design, space.design.p
-    x = sparse.csr_matrix(x_rows)
-    outside = x[:, p:].toarray() if x.shape[1] > p else np.zeros((x.shape[0], space.terms.count))
-    x = sparse.csc_matrix(x[:, :p] @ sparse.diags(1.0 / design.scale))
-    groups = system.grouped.shape[1]
-    plain = x[:, system.rest[groups:]].toarray() - z_rows @ system.taken
-    none = np.zeros((x.shape[0], space.k - design.block.k))
-    beside = np.hstack([none, z_rows @ to_user(design), x[:, system.rest[:groups]].toarray(), plain])
-    return ArrowFunctionals(sparse.csr_matrix(x[:, system.levels]), beside, outside)

@@ -5,20 +5,17 @@ Given the variances the problem is that of a single penalty (:mod:`pybayesridge.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.bands.covariance import CovarianceCoordinates, Factors
+from pybayesridge.bands.covariance import CovarianceCoordinates
 from pybayesridge.bands.lattice import FINE, Lattice
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_sampled import SampledPoints, Scores
 from pybayesridge.sites.arrow_bands import ArrowSpace
-from pybayesridge.sites.arrow_posterior import make_arrow_posterior
-from pybayesridge.sites.band_posterior import BandSitesPosterior, make_band_posterior
 from pybayesridge.sites.bands import BandSpace
 from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.sites.result import EXISTS, SitesFit
@@ -53,8 +50,6 @@ class BandSitesFit(SitesFit):
 
     Attributes
     ----------
-    factors : tuple of (M, q, q) arrays
-        Roots of the covariances of each term at the nodes.
     parts : tuple of Part
         Where variances are integrated out, for each value of a further parameter of the likelihood.
     log_unit : float
@@ -62,7 +57,6 @@ class BandSitesFit(SitesFit):
     """
 
     space: BandSpace | ArrowSpace  # type: ignore[assignment]
-    factors: Factors = ()
     parts: tuple[Part, ...] = ()
     log_unit: float = 0.0
 
@@ -97,14 +91,9 @@ class BandSitesFit(SitesFit):
         """The space of the rows at the variances of a node."""
         return self.space.at(tuple(each[node] for each in self.factors))
 
-    def posterior(self) -> BandSitesPosterior:
-        """The joint posterior of the coefficients."""
-        make: Any = make_band_posterior if isinstance(self.space, BandSpace) else make_arrow_posterior
-        return self._posterior_by(make)
-
-    def _posterior_by(self, make: Callable[..., Any]) -> Any:
-        exist = {"has_mean": self.fall > 0.5 + EXISTS, "has_variance": self.fall > 1 + EXISTS}
-        return make(self.space, self.likelihood, self.nodes, self.weight, self.factors, **exist)
+    def moments_that_exist(self) -> dict[str, Any]:
+        """Whether coefficients have means and variances."""
+        return {"has_mean": self.fall > 0.5 + EXISTS, "has_variance": self.fall > 1 + EXISTS}
 
     def at_nodes(self) -> tuple[FloatArray, FloatArray]:
         """Variances of the bands at the nodes, user's scale of the prior, (M, K); and correlations, (M, pairs)."""

@@ -173,7 +173,7 @@ def _density(seen: Seen, coordinates: CovarianceCoordinates | Scores, power: flo
     new = seen.at(x, factors)
     of_prior = float(coordinates.log_density(x, factors)) - _flatness(coordinates, total, power)
     assert new.center is not None
-    mean = space.coefficients(new.center[:, None], factors)[:, 0]
+    mean = space.at(factors).coefficients(new.center[:, None])[:, 0]
     return Value(new.log_evidence + of_prior, float(np.log1p(total / c)), 0.0, np.r_[len(seen.found) - 1.0, mean])
 
 

@@ -33,7 +33,7 @@ from pybayesridge.sites.shape import integrate_shape, top_of
 def space_of(problem: MixedProblem, likelihood: Likelihood) -> BandSpace | ArrowSpace:
     """Linear predictors of a likelihood in the columns of a problem."""
     by_rows = from_problem if isinstance(problem.system, System) else arrow_from_problem
-    found: BandSpace | ArrowSpace = likelihood.in_bands(by_rows(problem))
+    found: BandSpace | ArrowSpace = likelihood.in_coordinates(by_rows(problem))
     return found
 
 

@@ -6,20 +6,66 @@ Q and X are those of :mod:`pybayesridge.sites.coordinates`, A the root of the co
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.bands.covariance import Factors, Terms
+from pybayesridge.bands.covariance import Factors, Terms, entries_of
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.system import System
 from pybayesridge.design.design import Design
-from pybayesridge.sites.coordinates import InRows, Scaled
+from pybayesridge.linalg import blas
+from pybayesridge.sites.coordinates import InRows, Scaled, SitesFunctionals, to_user
+
+
+class InBands:
+    """What spaces with several penalties share: effects of levels that no row of the data has, and arrays for R."""
+
+    __slots__ = ()
+
+    terms: Terms
+    design: Design
+
+    def split(self, x_rows: Any) -> tuple[Any, FloatArray]:
+        """Rows of the columns (m, p), and what multiplies the effects of new levels (m, K), which may follow them."""
+        p = self.design.p
+        if x_rows.shape[1] == p:
+            return x_rows, self.nothing_outside(x_rows.shape[0])
+        new = x_rows[:, p:]
+        return x_rows[:, :p], np.asarray(new.toarray() if sparse.issparse(new) else new, dtype=np.float64)
+
+    def mean_variance_outside(
+        self, outside: FloatArray, mean_t2: float, covariances: tuple[FloatArray, ...]
+    ) -> FloatArray:
+        """Variances (m,) of the effects of new levels, that `outside` (m, K) multiplies, over all nodes."""
+        out = np.zeros(len(outside))
+        for bands, covariance in zip(self.terms.bands, covariances, strict=True):
+            new = outside[:, list(bands)]
+            out += np.einsum("mi,ij,mj->m", new, covariance, new)
+        return out
+
+    def variance_of_new(self, outside: FloatArray, factors: Factors) -> FloatArray:
+        """Variances (m,) of the effects of new levels, that `outside` (m, K) multiplies, given the factors."""
+        out = np.zeros(len(outside))
+        for bands, factor in zip(self.terms.bands, factors, strict=True):
+            out += ((outside[:, list(bands)] @ factor) ** 2).sum(axis=-1)
+        return out
+
+    def nothing_outside(self, count: int) -> FloatArray:
+        """What linear functions of the coordinates alone have outside them."""
+        return np.zeros((count, self.terms.count))
+
+    def covariance_outside(self, *_: Any) -> float:
+        """All coefficients are coordinates."""
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class BandSpace(InRows):
+class BandSpace(InBands, InRows):
     """Rows in the columns of all bands, and the way back.
 
     Attributes
@@ -63,16 +109,35 @@ class BandSpace(InRows):
         """The same at given covariances."""
         return BandsAt(self, factors)
 
-    def functionals_at(self, coords: FloatArray, factors: Factors) -> FloatArray:
-        """What multiplies h and u, from what multiplies h and the coefficients, (m, k + p)."""
-        out = np.empty(coords.shape, order="F")
-        out[:, : self.k] = coords[:, : self.k]
-        out[:, self.k :] = self.terms.times_factors(coords[:, self.k :], factors)
+    def functionals(self, x_rows: Any, z_rows: FloatArray) -> SitesFunctionals:
+        """Linear predictors of rows (m, p), (m, k); then what multiplies effects of new levels, if given."""
+        x, new = self.split(x_rows)
+        return SitesFunctionals(np.hstack([self.of_flat(z_rows), self.design.rows_outside_z(x, z_rows)]), new)
+
+    def of_coefficients(self) -> Iterator[tuple[slice, SitesFunctionals]]:
+        """All penalised coefficients on the scale of the prior."""
+        p = self.design.p
+        own = np.hstack([np.zeros((p, self.k)), np.eye(p)])
+        yield slice(0, p), SitesFunctionals(own, self.nothing_outside(p))
+
+    def on_user_scale(self, drawn: FloatArray, *_: Any) -> tuple[FloatArray, FloatArray]:
+        """Unpenalised (m, k) and penalised (m, p) coefficients from draws of coordinates (k + p, m)."""
+        h, b = drawn[self.distances : self.k], drawn[self.k :] / self.design.scale[:, None]
+        return (to_user(self.design) @ h + self.design.taken_from_z(b)).T, b.T
+
+    def squares(self, b: FloatArray) -> FloatArray:
+        """Sums of squares of what coefficients (p, m) explain at the rows, (m,)."""
+        out: FloatArray = np.einsum("ij,ij->j", b, blas.product(self.gram, b))
         return out
 
-    def coefficients(self, u: FloatArray, factors: Factors) -> FloatArray:
-        """H and the coefficients from h and u, (k + p, m)."""
-        return np.vstack([u[: self.k], self.terms.coefficients(u[self.k :], factors)])
+    def as_arrays(
+        self, log_t2: FloatArray, mean_t2: float, factors: Factors, covariances: tuple[FloatArray, ...]
+    ) -> dict[str, Any]:
+        """Arrays that only several penalties have; see :mod:`pybayesridge.sites.posterior`."""
+        between = np.zeros((self.terms.count, self.terms.count))
+        for bands, covariance in zip(self.terms.bands, covariances, strict=True):
+            between[np.ix_(bands, bands)] = covariance
+        return {"gram": self.gram, "band_covariance": between, **entries_of(self.terms, [factors])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +155,29 @@ class BandsAt:
         k, p, terms = self.space.k, self.space.rank, self.space.terms
         rows, units = self.space.rows, np.r_[np.ones(k), np.full(p, np.exp(0.5 * log_t2))]
         if any(len(factor) > 1 for factor in self.factors):
-            rows = self.space.functionals_at(rows, self.factors)
+            rows = self._times_factors(rows)
         else:
             for (columns,), factor in zip(terms.columns, self.factors, strict=True):
                 units[k + columns] *= factor[0, 0]
         return Scaled(rows, k, units)
+
+    def functionals_at(self, coords: FloatArray, log_t2: float) -> Scaled:
+        """Linear functions of h and the coefficients, (m, k + p), in coordinates of unit prior variance."""
+        return Scaled(self._times_factors(coords), self.space.k, np.ones(coords.shape[1]))
+
+    def coefficients(self, u: FloatArray, log_t2: float = 0.0) -> FloatArray:
+        """H and the coefficients from coordinates of unit prior variance, (k + p, m)."""
+        k = self.space.k
+        return np.vstack([u[:k], self.space.terms.coefficients(u[k:], self.factors)])
+
+    def variance_outside(self, outside: FloatArray, log_t2: float) -> FloatArray:
+        """Variances (m,) of the effects of new levels, that `outside` (m, K) multiplies."""
+        return self.space.variance_of_new(outside, self.factors)
+
+    def _times_factors(self, coords: FloatArray) -> FloatArray:
+        k, out = self.space.k, np.empty(coords.shape, order="F")
+        out[:, :k], out[:, k:] = coords[:, :k], self.space.terms.times_factors(coords[:, k:], self.factors)
+        return out
 
     def keeps(self, size: int) -> bool:
         """No: there are hundreds of nodes, of which most are left out in the end."""

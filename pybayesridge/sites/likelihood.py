@@ -180,8 +180,8 @@ class RowSites(ABC):
     def without_rows(self) -> Self:
         """The likelihood of none of the rows: what does not run over them is all that is left of it."""
 
-    def in_bands(self, space: Any) -> Any:
-        """The linear predictors of the sites in the columns of several bands, from the space of those of the rows."""
+    def in_coordinates(self, space: Any) -> Any:
+        """The linear functions of the sites in coordinates, from the space of the rows' linear predictors."""
         return space
 
     @abstractmethod

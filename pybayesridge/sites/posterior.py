@@ -1,4 +1,4 @@
-"""Coefficients and linear predictors on the user's scale: a mixture over t2 of Gaussians, never p x p.
+"""Coefficients and linear predictors on the user's scale: a mixture over t2, or several variances, of Gaussians.
 
 As arrays (:meth:`SitesPosterior.as_arrays`): with v the standardised row, the coordinates of a row are ``c = [z
 z_root, v right]``, and node i has
@@ -11,16 +11,20 @@ logistic or normal distribution function, rates their exponentials. Their poster
 nodes, among them those whose weight is too small for quantiles, are ``center`` and ``covariance``. Of counts with
 a dispersion each node has its log as ``log_shape``; with Student-t noise that of its scale, and ``form``, its degrees
 of freedom, where they are averaged over.
+
+With several penalties the coordinates are ``c = [z z_root, v]``, and nodes are over the variances and correlations of
+the effects, as in :mod:`pybayesridge.bands.mixed_posterior`. An effect of a level that the fit has not seen adds
+``|A' unseen|^2``, in the mean over all nodes ``unseen' band_covariance unseen``. Of ordered categories the distances
+of cut points are coordinates before those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
@@ -30,13 +34,19 @@ from pybayesridge.posterior.coefficients import Coefficients
 from pybayesridge.posterior.laws import AROUND_MEDIAN, Joint, MixtureLaw
 from pybayesridge.posterior.quantiles import Common
 from pybayesridge.posterior.responses import Normals, Part, ResponseLaw
-from pybayesridge.ridge.explained import number_of_draws
-from pybayesridge.ridge.outside import outside_of_columns
-from pybayesridge.ridge.posterior import LEFT
+from pybayesridge.ridge.explained import LEAST, number_of_draws
 from pybayesridge.sites.approximation import Node
-from pybayesridge.sites.coordinates import Coordinates, Scaled
+from pybayesridge.sites.coordinates import Coordinates
 from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.node_laws import law_at
 from pybayesridge.text import TABLE_ROWS
+
+if TYPE_CHECKING:
+    from pybayesridge.bands.covariance import Factors
+    from pybayesridge.sites.arrow_bands import ArrowSpace
+    from pybayesridge.sites.bands import BandSpace
+
+    Space = Coordinates | BandSpace | ArrowSpace
 
 NEGLIGIBLE = 1e-7
 """Nodes of smaller weight move no quantile visibly; means and variances take all nodes."""
@@ -58,31 +68,8 @@ MIDDLE = np.array([0.5])
 LEVELS = 256
 """Equally likely values of a normal variable in place of its distribution."""
 
-COLUMNS = 4096
-"""Columns whose coefficients are looked at together."""
-
-ELEMENTS = 1 << 18
-"""Most elements of a temporary array over nodes and functionals."""
-
-
-@dataclass(frozen=True, slots=True)
-class SitesFunctionals:
-    """m linear functions of the coordinates and of what lies outside the row space.
-
-    Attributes
-    ----------
-    coords : (m, k + r) array
-    outside : (m,) array
-        Squared norm of the part outside the row space, which has the prior's variance t2.
-    """
-
-    coords: FloatArray
-    outside: FloatArray
-
-    @property
-    def count(self) -> int:
-        """M."""
-        return int(self.outside.shape[0])
+MOST_COEFFICIENTS = 3_000
+"""Covariances of more coefficients are not made as one matrix where a factor has very many levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +96,15 @@ class SitesPosterior:
 
     Attributes
     ----------
-    space : Coordinates
+    space : Coordinates, BandSpace or ArrowSpace
+        The rows' coordinates, and the way back.
     nodes : tuple of K approximations
     weight : (K,) array
         Sums to 1.
     mean : (k + r,) array
-        Posterior mean of the coordinates.
+        Posterior mean of the coordinates; (0,) where a factor has very many levels.
     covariance : (k + r, k + r) array
-        Their posterior covariance, over the nodes.
+        Their posterior covariance, over the nodes; likewise.
     mean_t2 : float
         Posterior mean of t2: the variance outside the row space; inf where it does not exist.
     has_mean, has_variance : bool
@@ -124,12 +112,16 @@ class SitesPosterior:
         of t2 can be too heavy. Medians and quantiles, and everything about probabilities, always exist.
     likelihood : Likelihood
         Of none of the rows: the mean of a response, and the variance of the latent noise.
+    factors : tuple of (K, q, q) arrays
+        Of several penalties: roots of the covariances of each term at the nodes.
+    covariances : tuple of (q, q) arrays
+        Posterior means of the covariances of effects.
     """
 
     joint_law: ClassVar[Joint] = "exact"
     has_point_masses: ClassVar[bool] = False
 
-    space: Coordinates
+    space: Space
     nodes: tuple[Node, ...]
     weight: FloatArray
     mean: FloatArray
@@ -138,6 +130,8 @@ class SitesPosterior:
     has_mean: bool
     has_variance: bool
     likelihood: Likelihood
+    factors: Factors = ()
+    covariances: tuple[FloatArray, ...] = ()
 
     @property
     def link(self) -> str:
@@ -149,12 +143,12 @@ class SitesPosterior:
         """The columns, and the way back to the user's scale."""
         return self.space.design
 
-    def without_rows(self, nodes: tuple[Node, ...]) -> SitesPosterior:
-        """The same without what runs over rows, of `nodes` without it; those of negligible weight are left out."""
+    def without_rows(self, nodes: tuple[Node, ...]) -> Self:
+        """The same without what runs over rows, of those `nodes` without it that have no negligible weight."""
         keep = np.flatnonzero(self.weight > NEGLIGIBLE)
         weight = self.weight[keep] / self.weight[keep].sum()
-        kept = tuple(nodes[i] for i in keep)
-        return replace(self, space=self.space.without_rows(), nodes=kept, weight=weight)
+        factors = tuple(each[keep] for each in self.factors)
+        return replace(self, space=self.space.without_rows(), nodes=nodes, weight=weight, factors=factors)
 
     def as_arrays(self) -> dict[str, Any]:
         """Arrays from which the posterior is made again; they are defined at the head of this file.
@@ -164,61 +158,49 @@ class SitesPosterior:
         ValueError
             If they are too large.
         """
-        space, design, keep = self.space, self.design, np.flatnonzero(self.weight > NEGLIGIBLE)
-        unit = self._root_units()
-        if len({self.nodes[i].form for i in keep}) > 1 and keep.size * unit.size**2 > MOST_OF_NODES:
-            raise ValueError(
-                f"the joint posterior of {unit.size:,} coefficients at {keep.size:,} penalties, scales and degrees "
-                "of freedom of the noise is too large for R: give 'df', or use fewer columns"
-            )
-        parts = [self._mean_and_root(i) for i in keep.tolist()]
-        right = space.spectrum.with_right(design).right
-        right = np.zeros((design.p, 0)) if right is None else right
+        space: Any = self.space
+        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
+        unit = np.r_[
+            np.ones(space.distances), np.full(self.design.block.k, np.sqrt(self.design.n)), np.ones(space.rank)
+        ]
+        self._check_size(keep, unit.size)
+        parts = [self._law(i).of_coordinates() for i in keep.tolist()]
+        log_t2, factors = self._log_t2()[keep], tuple(each[keep] for each in self.factors)
         return {
-            **self._shared_arrays(keep),
-            "log_t2": np.array([[self.nodes[i].log_t2] for i in keep]),
-            "s": space.spectrum.s * space.spectrum.top,
-            "right": right,
-            "outside": outside_of_columns(design, space.spectrum, 0, right),
-            "node_mean": np.stack([mean for mean, _ in parts]) * unit,
-            "node_root": np.concatenate([root for _, root in parts]) * unit,
-            "mean_t2": float(self.mean_t2),
-        }
-
-    def _shared_arrays(self, keep: IntArray) -> dict[str, Any]:
-        """What several bands have too: the weights of some of the nodes, and the moments over all."""
-        unit, (mean, covariance) = self._root_units(), self._moments()
-        return {
-            "y_on_z": np.zeros((self.space.k, 1)),
+            "y_on_z": np.zeros((space.k, 1)),
             "y_norm": np.ones(1),
             "weight": (self.weight[keep] / self.weight[keep].sum())[:, None],
             "df": float("inf"),
-            "center": mean * unit,
-            "covariance": covariance * np.outer(unit, unit),
+            "center": self.mean * unit,
+            "covariance": self.covariance * np.outer(unit, unit),
             "has_mean": bool(self.has_mean),
             "has_variance": bool(self.has_variance),
+            "node_mean": np.stack([mean for mean, _ in parts]) * unit,
+            "node_root": np.concatenate([root.T for _, root in parts]) * unit,
+            **space.as_arrays(log_t2, self.mean_t2, factors, self.covariances),
         }
 
-    def _moments(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and covariance of the coordinates that are handed over as arrays."""
-        return self.mean, self.covariance
-
-    def _root_units(self) -> FloatArray:
-        """From coordinates to those of ``z z_root`` and the rest, (k + r,)."""
-        return np.r_[np.full(self.space.k, np.sqrt(self.design.n)), np.ones(self.space.rank)]
-
-    def _mean_and_root(self, node: int) -> tuple[FloatArray, FloatArray]:
-        """Mean and root of the covariance of a node, in the coordinates of the rows."""
-        gaussian, units = self.nodes[node].gaussian(self.space), _units(self.space, self.nodes[node].log_t2)
-        root = solve_triangular(gaussian.factor, np.eye(units.size), lower=True, check_finite=False)
-        return gaussian.mean * units, root * units
+    def _check_size(self, keep: IntArray, size: int) -> None:
+        several = len({self.nodes[i].form for i in keep}) > 1
+        if keep.size * size**2 <= MOST_OF_NODES or not (self.factors or several):
+            return
+        if self.factors:
+            where, fewer = "sets of variances", "groups with fewer levels or fewer terms"
+            instead = ", or give 'df'" if several else ", or method='reml'" if np.isnan(self.likelihood.form) else ""
+            remedy = f"use {fewer}{instead}"
+        else:
+            where = "penalties, scales and degrees of freedom of the noise"
+            remedy = "give 'df', or use fewer columns"
+        raise ValueError(
+            f"the joint posterior of {size:,} coefficients at {keep.size:,} {where} is too large for R: {remedy}"
+        )
 
     @property
     def coefficients(self) -> SitesCoefficients:
         """The posterior of each coefficient."""
         return SitesCoefficients(self, TABLE_ROWS)
 
-    def of_targets(self, which: slice) -> SitesPosterior:
+    def of_targets(self, which: slice) -> Self:
         """The same, of the only target."""
         return self
 
@@ -236,18 +218,29 @@ class SitesPosterior:
 
     def covariance_of_coefficients(self) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p), where there is one."""
-        design, k, p = self.design, self.space.k, self.design.p
-        x_rows = np.vstack([np.zeros((k, p)), np.eye(p) * design.scale])
-        z_rows = np.vstack([np.eye(k), np.zeros((p, k))])
-        f = self._of_rows(x_rows, z_rows)
-        out = blas.product(blas.product(f.coords, self.covariance), f.coords.T)
-        if self.space.rank < p:
-            rows = design.rows_outside_z(x_rows, z_rows)
-            inside = np.ascontiguousarray(f.coords[:, k:].T)
-            rest = rows - self.space.spectrum.standardized_coefficients(design, inside).T
-            out += self.mean_t2 * blas.product(rest, rest.T)
-        unit = np.concatenate([np.ones(k), 1.0 / design.scale])
-        return out * unit[:, None] * unit
+        design, k, p = self.design, self.design.block.k, self.design.p
+        if not self.space.joint and k + p > MOST_COEFFICIENTS:
+            raise ValueError(
+                f"the covariance matrix of {k + p:,} coefficients is not made: use contrast(), predictions or "
+                "sample(), which take any of them together"
+            )
+        x_rows, z_rows = np.vstack([np.zeros((k, p)), np.diag(design.scale)]), np.eye(k + p, k)
+        f, unit = self.space.functionals(x_rows, z_rows), np.concatenate([np.ones(k), 1.0 / design.scale])
+        return self._covariance(f, x_rows, z_rows) * unit[:, None] * unit
+
+    def _covariance(self, f: Any, x_rows: FloatArray, z_rows: FloatArray) -> FloatArray:
+        """Posterior covariance of linear predictors, over all nodes, or over those that matter."""
+        space: Any = self.space
+        if space.joint:
+            own = blas.product(blas.product(f.coords, self.covariance), f.coords.T)
+            return own + space.covariance_outside(x_rows, z_rows, f.coords, self.mean_t2)
+        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
+        out, means, weight = np.zeros((f.count, f.count)), np.empty((keep.size, f.count)), self.weight[keep]
+        for i, node in enumerate(keep.tolist()):
+            means[i], own = self._law(node).covariance(f)
+            out += weight[i] * own
+        centred = (means - weight @ means) * np.sqrt(weight)[:, None]
+        return out + centred.T @ centred
 
     def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> MixtureLaw:
         """The law of the linear predictor of rows plus `offset` (m,).
@@ -310,19 +303,15 @@ class SitesPosterior:
         return self._chunked(self._of_rows(x_rows, z_rows), self._response_sds)
 
     def components(self, x_rows: AnyArray, z_rows: FloatArray) -> Components | None:
-        """The joint law of the linear predictors of a few rows; None where these are not in the row space."""
+        """The joint law of the linear predictors of a few rows; None where these are not of the coordinates alone."""
         f = self._of_rows(x_rows, z_rows)
         if f.outside.any():
             return None
         order = np.argsort(self.weight)
         keep = np.sort(order[np.cumsum(self.weight[order]) > LEFT_OUT])
-        mean, root = np.empty((keep.size, f.count)), np.empty((keep.size, *f.coords.shape))
         with blas.one_pool(self.space.flops):
-            for i, node in enumerate(keep):
-                gaussian = self.nodes[node].gaussian(self.space)
-                coords = f.coords * _units(self.space, self.nodes[node].log_t2)
-                mean[i] = blas.product(coords, gaussian.mean[:, None])[:, 0]
-                root[i] = blas.product(coords, gaussian.root())
+            found = [self._law(node).roots(f) for node in keep.tolist()]
+        mean, root = np.stack([mean for mean, _ in found]), np.stack([root for _, root in found])
         return Components(self.weight[keep] / self.weight[keep].sum(), mean, root)
 
     def draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -332,93 +321,81 @@ class SitesPosterior:
 
     def draws_with_nodes(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
         """The same and the nodes that they come from, (count,)."""
-        of_coordinates, which = self.coordinate_draws(count, rng)
-        return *self.on_user_scale(of_coordinates, which, rng), which
+        drawn, which = self._drawn(count, rng)
+        return *self.space.on_user_scale(drawn, self._log_t2()[which], rng), which
 
-    def on_user_scale(
-        self, of_coordinates: FloatArray, which: IntArray, rng: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
-        """Draws of coefficients, unpenalised and penalised, from draws of coordinates and their nodes."""
-        space, design, k, count = self.space, self.space.design, self.space.k, which.size
-        t = np.exp(0.5 * np.array([node.log_t2 for node in self.nodes]))[which]
-        inside = np.ascontiguousarray(of_coordinates[:, k:].T)
-        if space.rank < design.p:
-            prior = rng.standard_normal((count, design.p))
-            inside_of_prior = space.spectrum.project_rows(design, prior)
-            b = space.spectrum.standardized_coefficients(design, inside - (t[:, None] * inside_of_prior).T).T
-            b = b + t[:, None] * prior
-        else:
-            b = space.spectrum.standardized_coefficients(design, inside).T
-        b = b / design.scale
-        h = of_coordinates[:, :k] @ to_user(design).T
-        return h + design.taken_from_z(np.ascontiguousarray(b.T)).T, b
-
-    def coordinate_draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-        """Draws of the coordinates of the rows (count, k + r), and the nodes that they come from (count,)."""
-        space, k = self.space, self.space.k
+    def _drawn(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
+        """Draws of the coordinates of the rows (k + r, count), and the nodes that they come from (count,)."""
         which = rng.choice(self.weight.size, size=count, p=self.weight)
-        of_coordinates = np.empty((count, k + space.rank))
-        for node in np.unique(which):
-            rows = np.flatnonzero(which == node)
-            gaussian = self.nodes[node].gaussian(space)
-            noise = rng.standard_normal((k + space.rank, rows.size))
-            noise = solve_triangular(gaussian.factor, noise, lower=True, trans="T", check_finite=False)
-            of_coordinates[rows] = (gaussian.mean[:, None] + noise).T * _units(space, self.nodes[node].log_t2)
-        return of_coordinates, which
+        out = np.empty((self.space.k + self.space.rank, count))
+        for node in np.unique(which).tolist():
+            at = np.flatnonzero(which == node)
+            out[:, at] = self._law(node).drawn(rng.standard_normal((out.shape[0], at.size)))
+        return out, which
 
     def latent_share(self, rng: np.random.Generator) -> FloatArray:
         """Draws, ascending, of the share of latent variance that the penalised columns explain at the rows.
 
         With g their part of the linear predictor (the unpenalised columns projected out, rows weighted by their
-        trials to a mean weight of 1) and c the variance of the latent noise it is ``|g|^2 / (|g|^2 + n c)``. In
-        coordinates a of the row space ``|g|^2`` is ``sum_j s_j^2 a_j^2``.
+        trials to a mean weight of 1) and c the variance of the latent noise it is ``|g|^2 / (|g|^2 + n c)``.
         """
-        space, spectrum = self.space, self.space.spectrum
-        coordinates, which = self.coordinate_draws(number_of_draws(space.rank), rng)
-        explained = (coordinates[:, space.k :] ** 2) @ (spectrum.s * spectrum.top) ** 2
+        space = self.space
+        count = number_of_draws(space.rank)
+        drawn, which = self._drawn(count if space.joint else max(LEAST, count // 2), rng)
+        explained = space.squares(drawn[space.k :])
         noise = np.array([self.likelihood.of_node(node).latent_variance for node in self.nodes])[which]
         out: FloatArray = np.sort(explained / (explained + space.design.n * noise))
         return out
 
-    def _means(self, f: SitesFunctionals) -> FloatArray:
+    def _law(self, node: int) -> Any:
+        """The joint law at a node."""
+        return law_at(self.space, self.nodes[node], self._factors_at(node))
+
+    def _factors_at(self, node: int) -> Factors:
+        return tuple(each[node] for each in self.factors)
+
+    def _log_t2(self) -> FloatArray:
+        return np.array([node.log_t2 for node in self.nodes])
+
+    def _means(self, f: Any) -> FloatArray:
         if not self.has_mean:
             return np.full(f.count, np.nan)
-        return f.coords @ self.mean
+        if self.space.joint:
+            return f.coords @ self.mean
+        mean, _, weight = self._at_nodes(f)
+        return weight @ mean
 
-    def _variances(self, f: SitesFunctionals) -> FloatArray:
+    def _variances(self, f: Any) -> FloatArray:
         if not self.has_variance:
             return np.full(f.count, np.inf)
-        out: FloatArray = np.einsum("ij,ij->i", blas.product(f.coords, self.covariance), f.coords)
-        beyond = f.outside > 0
-        out[beyond] += f.outside[beyond] * self.mean_t2
-        return np.maximum(out, 0.0)
+        if self.space.joint:
+            out: FloatArray = np.einsum("ij,ij->i", blas.product(f.coords, self.covariance), f.coords)
+            out += self.space.mean_variance_outside(f.outside, self.mean_t2, self.covariances)
+            return np.maximum(out, 0.0)
+        mean, sd, weight = self._at_nodes(f)
+        return weight @ (sd**2 + (mean - weight @ mean) ** 2)
 
-    def _at_nodes(self, f: SitesFunctionals) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _at_nodes(self, f: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean and standard deviation at each node that matters, (K, m), and the nodes' weights."""
-        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
+        keep, f = np.flatnonzero(self.weight > NEGLIGIBLE), f.by_columns()
         mean, sd = np.empty((2, keep.size, f.count))
-        coords = np.asfortranarray(f.coords)
         with blas.one_pool(self.space.flops):
-            for i, node in enumerate(keep):
-                log_t2 = self.nodes[node].log_t2
-                gaussian = self.nodes[node].gaussian(self.space)
-                rows = Scaled(coords, self.space.k, _units(self.space, log_t2))
-                mean[i] = rows.times(gaussian.mean)
-                sd[i] = np.sqrt(gaussian.variances(rows) + f.outside * np.exp(log_t2))
+            for i, node in enumerate(keep.tolist()):
+                mean[i], sd[i] = self._law(node).moments(f)
         return mean, sd, self.weight[keep] / self.weight[keep].sum()
 
-    def _quantiles(self, f: SitesFunctionals, probabilities: FloatArray) -> FloatArray:
+    def _quantiles(self, f: Any, probabilities: FloatArray) -> FloatArray:
         mean, sd, weight = self._at_nodes(f)
         return Common(mean, sd, weight, np.inf).quantiles(probabilities)
 
-    def _response_means(self, f: SitesFunctionals) -> FloatArray:
+    def _response_means(self, f: Any) -> FloatArray:
         if not self.likelihood.has_mean:
             return self.likelihood.mean(self._quantiles(f, MIDDLE)[:, 0])
         mean, sd, weight = self._at_nodes(f)
         out: FloatArray = weight @ self.likelihood.mean_over(mean, sd**2)
         return out
 
-    def _response_sds(self, f: SitesFunctionals) -> FloatArray:
+    def _response_sds(self, f: Any) -> FloatArray:
         if not self.likelihood.has_mean:
             ends = self.likelihood.mean(self._quantiles(f, np.array(AROUND_MEDIAN)))
             half: FloatArray = 0.5 * (ends[:, 2] - ends[:, 0])
@@ -432,37 +409,20 @@ class SitesPosterior:
             second += share * (at**2).mean(axis=1)
         return np.sqrt(np.maximum(second - first**2, 0.0))
 
-    def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> SitesFunctionals:
-        space, design = self.space, self.space.design
-        rows = design.rows_outside_z(x_rows, z_rows)
-        inside = space.spectrum.project_rows(design, rows)
-        outside = np.zeros(rows.shape[0])
-        if space.rank < design.p:
-            left = rows - space.spectrum.standardized_coefficients(design, np.ascontiguousarray(inside.T)).T
-            rest, whole = (np.einsum("ij,ij->i", a, a) for a in (left, rows))
-            outside = np.where(rest > LEFT * whole, rest, 0.0)
-        return SitesFunctionals(np.hstack([z_rows @ to_user(design), inside]), outside)
+    def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> Any:
+        return self.space.functionals(x_rows, z_rows)
 
-    def _coefficients(self, function: Callable[[SitesFunctionals], FloatArray]) -> tuple[FloatArray, FloatArray]:
-        space, design, k = self.space, self.space.design, self.space.k
-        of_z = function(self._of_rows(np.zeros((k, design.p)), np.eye(k)))
-        pieces = []
-        for part, right in _gathered(space.spectrum.right_pieces(design)):
-            m = right.shape[0]
-            outside = outside_of_columns(design, space.spectrum, part.start, right)
-            values = self._chunked(SitesFunctionals(np.hstack([np.zeros((m, k)), right]), outside), function)
-            unit = 1.0 / design.scale[part]
-            pieces.append(values * (unit[:, None] if values.ndim == 2 else unit))
-        if not pieces:
-            return of_z, function(SitesFunctionals(np.empty((0, k + space.rank)), np.empty(0)))
-        return of_z, np.concatenate(pieces)
+    def _coefficients(self, function: Callable[[Any], FloatArray]) -> tuple[FloatArray, FloatArray]:
+        k, p, scale = self.design.block.k, self.design.p, self.design.scale
+        of_z = function(self.space.functionals(np.zeros((k, p)), np.eye(k)))
+        b = np.empty((p, *of_z.shape[1:]))
+        for at, f in self.space.of_coefficients():
+            b[at] = self._chunked(f, function)
+        return of_z, b / (scale[:, None] if b.ndim == 2 else scale)
 
-    def _chunked(self, f: SitesFunctionals, function: Callable[[SitesFunctionals], FloatArray]) -> FloatArray:
-        step = max(1, ELEMENTS // max(self.weight.size, 1))
-        parts = range(0, max(f.count, 1), step)
-        return np.concatenate(
-            [function(SitesFunctionals(f.coords[i : i + step], f.outside[i : i + step])) for i in parts]
-        )
+    def _chunked(self, f: Any, function: Callable[[Any], FloatArray]) -> FloatArray:
+        step = self.space.chunk(self.weight.size)
+        return np.concatenate([function(f.part(slice(i, i + step))) for i in range(0, max(f.count, 1), step)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,53 +443,46 @@ class SitesCoefficients(Coefficients):
         return self.posterior.covariance_of_coefficients()
 
 
-def _gathered(pieces: Iterator[tuple[slice, FloatArray]]) -> Iterator[tuple[slice, FloatArray]]:
-    """The same rows of V in parts that are large enough for what every part costs at every node."""
-    held: list[FloatArray] = []
-    start = 0
-    for part, right in pieces:
-        start = part.start if not held else start
-        held.append(right)
-        if part.stop - start >= COLUMNS:
-            yield slice(start, part.stop), np.concatenate(held)
-            held = []
-    if held:
-        yield slice(start, part.stop), np.concatenate(held)
-
-
 def make_posterior(
-    space: Coordinates,
+    space: Space,
     likelihood: Likelihood,
     nodes: tuple[Node, ...],
     weight: FloatArray,
+    factors: Factors = (),
     *,
     has_mean: bool,
     has_variance: bool,
-    t2_has_mean: bool,
+    t2_has_mean: bool = True,
     of: type[SitesPosterior] = SitesPosterior,
 ) -> Any:
     """Average the nodes' means and covariances; a posterior of the class `of`."""
+    mean, covariance = _moments(space, nodes, weight, factors) if space.joint else (np.empty(0), np.empty((0, 0)))
+    return of(
+        space=space,
+        nodes=nodes,
+        weight=weight,
+        mean=mean,
+        covariance=covariance,
+        mean_t2=float(weight @ np.exp([node.log_t2 for node in nodes])) if t2_has_mean else np.inf,
+        has_mean=has_mean,
+        has_variance=has_variance,
+        likelihood=likelihood.without_rows(),
+        factors=factors,
+        covariances=tuple(np.einsum("m,mij,mkj->ik", weight, each, each, optimize=True) for each in factors),
+    )
+
+
+def _moments(
+    space: Space, nodes: tuple[Node, ...], weight: FloatArray, factors: Factors
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of the coordinates over all nodes."""
     size = space.k + space.rank
-    covariance = np.zeros((size, size))
-    means = np.empty((weight.size, size))
+    covariance, means = np.zeros((size, size)), np.empty((weight.size, size))
     with blas.one_pool(space.flops):
         for i, node in enumerate(nodes):
-            gaussian, units = node.gaussian(space), _units(space, node.log_t2)
-            means[i] = gaussian.mean * units
-            covariance += weight[i] * gaussian.covariance() * np.outer(units, units)
+            means[i], root = law_at(space, node, tuple(each[i] for each in factors)).of_coordinates()
+            covariance += weight[i] * blas.product(root, root.T)
         mean = weight @ means
         centred = (means - mean) * np.sqrt(weight)[:, None]
         covariance += blas.product(centred, centred, transpose_a=True)
-    mean_t2 = float(weight @ np.exp([node.log_t2 for node in nodes])) if t2_has_mean else np.inf
-    return of(space, nodes, weight, mean, covariance, mean_t2, has_mean, has_variance, likelihood.without_rows())
-
-
-def _units(space: Coordinates, log_t2: float) -> FloatArray:
-    """From coordinates of unit prior variance to those of the rows, (k + r,)."""
-    return np.r_[np.ones(space.k), np.full(space.rank, np.exp(0.5 * log_t2))]
-
-
-def to_user(design: Design) -> FloatArray:
-    """From flat coordinates to coefficients of the unpenalised columns, (k, k)."""
-    out: FloatArray = design.block.regress(np.eye(design.block.k)) * np.sqrt(design.n)
-    return out
+    return mean, covariance

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, mak
 from pybayesridge.sites.prior import FlatIn, LogPrior, log_prior
 from pybayesridge.sites.shape import LEAST, FormGrid, ShapeGrid, shape_arrays
 from pybayesridge.sites.tailed import TailedDensity
+
+if TYPE_CHECKING:
+    from pybayesridge.bands.covariance import Factors
 
 EXISTS = 1e-3
 """A moment exists where the density of t2 falls faster than the moment grows by more than this."""
@@ -62,7 +65,11 @@ class SitesFit:
     shape : ShapeGrid, FormGrid or None
         Of the likelihood's further parameter, where that was integrated out; the likelihood then has its posterior
         mean on the log scale. Of several forms the likelihood has the most probable.
+    factors : tuple of (K, q, q) arrays
+        With several penalties: roots of the covariances of each term at the nodes.
     """
+
+    kind: ClassVar[type[SitesPosterior]] = SitesPosterior
 
     space: Coordinates
     likelihood: Likelihood
@@ -80,6 +87,12 @@ class SitesFit:
     converged: bool
     n_iter: int
     shape: ShapeGrid | FormGrid | None = None
+    factors: Factors = ()
+
+    @classmethod
+    def of(cls, found: SitesFit) -> Self:
+        """The same fit, as one of this class."""
+        return cls(**{field.name: getattr(found, field.name) for field in fields(found)})
 
     def fitted(self) -> FloatArray:
         """Posterior mean, or median where there is none, of the mean of each row's response, (n,); needs the rows."""
@@ -150,13 +163,19 @@ class SitesFit:
     def posterior(self) -> SitesPosterior:
         """The joint posterior of the coefficients."""
         found: SitesPosterior = make_posterior(
-            self.space, self.likelihood, self.nodes, self.weight, **self.moments_that_exist()
+            self.space,
+            self.likelihood,
+            self.nodes,
+            self.weight,
+            self.factors,
+            of=self.kind,
+            **self.moments_that_exist(),
         )
         return found
 
     def posterior_nodes(self) -> tuple[Any, ...]:
-        """The nodes of the posterior of the coefficients."""
-        return self.nodes
+        """The nodes that have no negligible weight."""
+        return tuple(self.nodes[i] for i in np.flatnonzero(self.weight > NEGLIGIBLE))
 
     def moments_that_exist(self) -> dict[str, Any]:
         """Whether coefficients have means and variances, and t2 a mean."""
