@@ -53,6 +53,18 @@ class ChainDraws:
     others: dict[str, FloatArray]
     log_prior: dict[str, FloatArray] = field(default_factory=dict)
 
+    def frame(self, model: LinearModel, *, hyper_columns: bool = False) -> pd.DataFrame:
+        """A row for each draw and a column for each coefficient, under each target where there are several.
+
+        With `hyper_columns` the other parameters and the noise variance follow.
+        """
+        more = {**self.others, **({} if self.sigma2 is None else {"sigma2": self.sigma2})} if hyper_columns else {}
+        frames = {}
+        for i, name in enumerate(model.data.targets):
+            own = pd.DataFrame(self.beta[..., i], columns=model.exog_names)
+            frames[name] = own.assign(**{other: values[:, i] for other, values in more.items()})
+        return frames[model.data.targets[0]] if model.one_target else pd.concat(frames, axis=1)
+
 
 def to_arviz(
     model: LinearModel,

@@ -204,15 +204,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
             A row for each draw and a column for each coefficient (under each target, where there are several).
         """
         drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng))
-        frames = {}
-        for i, name in enumerate(self.model.data.targets):
-            frames[name] = pd.DataFrame(drawn.beta[..., i], columns=self.model.exog_names)
-            if hyper_columns:
-                for other, values in drawn.others.items():
-                    frames[name][other] = values[:, i]
-                assert drawn.sigma2 is not None
-                frames[name]["sigma2"] = drawn.sigma2[:, i]
-        return frames[self.model.data.targets[0]] if self.model.one_target else pd.concat(frames, axis=1)
+        return drawn.frame(self.model, hyper_columns=hyper_columns)
 
     def diagnostics(self) -> pd.Series:
         """Numbers on the computation: nodes, the error of the quadrature over the shares, whether it converged.

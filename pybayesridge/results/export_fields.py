@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,109 +42,32 @@ class Field:
     optional: bool = False
 
 
-def _of_ridge(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "bayes_ridge", optional)
-
-
-def _of_both(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "bayes_ridge one_penalty", optional)
-
-
-def _of_normal_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "bayes_ridge bands", optional)
-
-
-def _of_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "bayes_ridge bands sites counts continuous ordered", optional)
-
-
-def _of_bands(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "bands latent_bands")
-
-
-def _of_shares(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "shares")
-
-
-def _of_covariances(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "correlated latent_bands")
-
-
-def _of_one_penalty(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "one_penalty")
-
-
-def _of_sites(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "sites counts continuous ordered", optional)
-
-
-def _of_yes_no(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "sites yes_no_selection", optional)
-
-
-def _of_yes_no_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "sites", optional)
-
-
-def _of_counts(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "counts", optional)
-
-
-def _of_overdispersed(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "overdispersed", optional)
-
-
-def _of_shape(form: str, meaning: str, *, optional: bool = True) -> Field:
-    return Field(form, meaning, "overdispersed continuous", optional)
-
-
-def _of_continuous(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "continuous", optional)
-
-
-def _of_events(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "sites counts latent_sets latent_ep")
-
-
-def _of_generalized(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "sites counts continuous ordered latent_sets latent_ep")
-
-
-def _of_ordered(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "ordered", optional)
-
-
-def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "spike_slab latent_sets latent_ep", optional)
-
-
-def _of_gaussian_selection(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "spike_slab")
-
-
-def _with_evidence(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "spike_slab latent_ep")
-
-
-def _of_ep(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "ep latent_ep", optional)
-
-
-def _of_latent_ep(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "latent_ep")
-
-
-def _of_sets(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "sets latent_sets")
-
-
-def _of_gaussian_sets(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "sets")
-
-
-def _of_latent_sets(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "latent_sets")
-
+_of_ridge = partial(Field, families="bayes_ridge")
+_of_both = partial(Field, families="bayes_ridge one_penalty")
+_of_normal_ridges = partial(Field, families="bayes_ridge bands")
+_of_ridges = partial(Field, families="bayes_ridge bands sites counts continuous ordered")
+_of_bands = partial(Field, families="bands latent_bands")
+_of_shares = partial(Field, families="shares")
+_of_covariances = partial(Field, families="correlated latent_bands")
+_of_one_penalty = partial(Field, families="one_penalty")
+_of_sites = partial(Field, families="sites counts continuous ordered")
+_of_yes_no = partial(Field, families="sites yes_no_selection")
+_of_yes_no_ridges = partial(Field, families="sites")
+_of_counts = partial(Field, families="counts")
+_of_overdispersed = partial(Field, families="overdispersed")
+_of_shape = partial(Field, families="overdispersed continuous", optional=True)
+_of_continuous = partial(Field, families="continuous")
+_of_events = partial(Field, families="sites counts latent_sets latent_ep")
+_of_generalized = partial(Field, families="sites counts continuous ordered latent_sets latent_ep")
+_of_ordered = partial(Field, families="ordered")
+_of_selection = partial(Field, families="spike_slab latent_sets latent_ep")
+_of_gaussian_selection = partial(Field, families="spike_slab")
+_with_evidence = partial(Field, families="spike_slab latent_ep")
+_of_ep = partial(Field, families="ep latent_ep")
+_of_latent_ep = partial(Field, families="latent_ep")
+_of_sets = partial(Field, families="sets latent_sets")
+_of_gaussian_sets = partial(Field, families="sets")
+_of_latent_sets = partial(Field, families="latent_sets")
 
 FIELDS = {
     **{f"facts.{fact.r}": Field("q", fact.meaning, optional=True) for fact in FACTS if fact.r},

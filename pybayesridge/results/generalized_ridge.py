@@ -185,10 +185,7 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
             A row for each draw and a column for each coefficient.
         """
         drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng))
-        out = pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)
-        if hyper_columns:
-            out = out.assign(**{name: values[:, 0] for name, values in drawn.others.items()})
-        return out
+        return drawn.frame(self.model, hyper_columns=hyper_columns)
 
     def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         of_z, b, which = self.posterior.draws_with_nodes(n, generator)

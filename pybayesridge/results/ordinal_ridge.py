@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -196,12 +197,9 @@ class OrdinalRidgeResults(GeneralizedRidgeResults):
             A row for each draw and a column for each coefficient.
         """
         drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng))
-        out = pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)
-        if hyper_columns:
-            others = dict(drawn.others)
-            out[self._cut_names] = others.pop("cut_points")
-            out = out.assign(**{name: values[:, 0] for name, values in others.items()})
-        return out
+        others = dict(drawn.others)
+        cuts = zip(self._cut_names, others.pop("cut_points").T[..., None], strict=True)
+        return replace(drawn, others=dict(cuts) | others).frame(self.model, hyper_columns=hyper_columns)
 
     def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         of_z, b, cuts, which = self.posterior.draws_with_cuts(n, generator)

@@ -148,14 +148,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
         P(UNEMP < ARMED) = 0.9
         """
         drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng))
-        frames = {}
-        for i, name in enumerate(self.model.data.targets):
-            frames[name] = pd.DataFrame(drawn.beta[..., i], columns=self.model.exog_names)
-            if hyper_columns:
-                frames[name]["tau2"] = drawn.others["tau2"][:, i]
-                assert drawn.sigma2 is not None
-                frames[name]["sigma2"] = drawn.sigma2[:, i]
-        return frames[self.model.data.targets[0]] if self.model.one_target else pd.concat(frames, axis=1)
+        return drawn.frame(self.model, hyper_columns=hyper_columns)
 
     def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         if not self.has_joint_posterior:

@@ -231,8 +231,7 @@ class SpikeSlabResults(SelectionEstimates, LinearResults):
         >>> print(f"P(UNEMP and POP are in) = {both.mean():.1f}")
         P(UNEMP and POP are in) = 0.3
         """
-        drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng), kind)
-        return pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)
+        return self._draw_chain(positive_int("n", n), np.random.default_rng(rng), kind).frame(self.model)
 
     def _draw_chain(
         self, n: int, generator: np.random.Generator, kind: str | None = None, chain: int | None = None
