@@ -91,15 +91,10 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
 
         Correlations are those of the kept states, variances those of :meth:`coefficient_sds`.
         """
-        design, k, p = self.design, self.design.block.k, self.design.p
-        cov = covariance(self.joint, k + p)
-        to_user = np.zeros((k + p, k + p))
-        to_user[:k, :k] = self.to_user()
-        to_user[:k, k:] = design.rows_outside_z(np.zeros((k, p)), np.eye(k))
-        to_user[k:, k:] = np.diag(self.unit)
-        cov = to_user @ cov @ to_user.T
+        size, to_user = self.design.block.k + self.design.p, self.all_to_user()
+        cov = to_user @ covariance(self.joint, size) @ to_user.T
         own, sd = np.diag(cov), np.concatenate(self.coefficient_sds())
-        factor = np.divide(sd, np.sqrt(own), out=np.zeros(k + p), where=own > 0)
+        factor = np.divide(sd, np.sqrt(own), out=np.zeros(size), where=own > 0)
         cov = cov * factor[:, None] * factor
         np.fill_diagonal(cov, sd**2)
         return cov
@@ -190,7 +185,7 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
         joint, d = self.joint, k + self.design.p
         drawn = draw(joint, d, size, rng) if chain is None else draw_chain(joint, d, chain, size, rng)
         b = drawn.coef[:, k:] * self.unit
-        of_z = drawn.coef[:, :k] @ self.to_user().T + design.taken_from_z(np.ascontiguousarray(b.T)).T
+        of_z = self.flat_coefficients(drawn.coef[:, :k], b)
         hyper = {
             "prior_inclusion": drawn.prior_inclusion,
             "slab_var": drawn.slab_var / design.common_scale**2,

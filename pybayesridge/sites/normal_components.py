@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.sites.posterior import to_user
+from pybayesridge.sites.coordinates import to_user
 
 if TYPE_CHECKING:
     from pybayesridge.design.design import Design
@@ -21,6 +21,10 @@ class NormalComponents:
 
     if TYPE_CHECKING:
         design: Design
+
+        @property
+        def unit(self) -> FloatArray:
+            """Factors that convert coefficients of the design to the user's scale, (p,)."""
 
     @property
     def component_weights(self) -> FloatArray:
@@ -43,6 +47,19 @@ class NormalComponents:
     def to_user(self) -> FloatArray:
         """From coordinates to coefficients of the unpenalised columns, (k, k)."""
         return to_user(self.design)
+
+    def all_to_user(self) -> FloatArray:
+        """From coordinates and penalised columns of the design to all coefficients, (k + p, k + p)."""
+        design, k, p = self.design, self.design.block.k, self.design.p
+        out = np.zeros((k + p, k + p))
+        out[:k, :k] = self.to_user()
+        out[:k, k:] = design.rows_outside_z(np.zeros((k, p)), np.eye(k))
+        out[k:, k:] = np.diag(self.unit)
+        return out
+
+    def flat_coefficients(self, coordinates: FloatArray, b: FloatArray) -> FloatArray:
+        """Unpenalised coefficients (m, k) from coordinates (m, k) and penalised coefficients (m, p), user's scale."""
+        return coordinates @ self.to_user().T + self.design.taken_from_z(np.ascontiguousarray(b.T)).T
 
     def response_moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and mean square of the mean of a response over normal linear predictors; shape of `mean`."""

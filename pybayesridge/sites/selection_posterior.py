@@ -173,8 +173,7 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
 
     def covariance(self, target: int = 0) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p)."""
-        design, selection = self.design, self.selection
-        k, p = design.block.k, design.p
+        selection, k, p = self.selection, self.design.block.k, self.design.p
         total, means = np.zeros((k + p, k + p)), []
         for i, (weight, result) in enumerate(zip(selection.weights, selection.results, strict=True)):
             working = self.working(i)
@@ -189,10 +188,7 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
         total[k:, :k] = total[:k, k:].T
         shift = np.stack(means) - selection.weights @ np.stack(means)
         total += (shift * selection.weights[:, None]).T @ shift
-        to_user = np.zeros((k + p, k + p))
-        to_user[:k, :k] = self.to_user()
-        to_user[:k, k:] = design.rows_outside_z(np.zeros((k, p)), np.eye(k))
-        to_user[k:, k:] = np.diag(self.unit)
+        to_user = self.all_to_user()
         return to_user @ total @ to_user.T
 
     def row_components(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -250,8 +246,7 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
             coefficients.append(w)
         order = rng.permutation(count)
         b = self.selection.rotation.back(np.concatenate(coefficients)[order]) * self.unit
-        h = np.concatenate(coordinates)[order]
-        of_z = h @ self.to_user().T + self.design.taken_from_z(np.ascontiguousarray(b.T)).T
+        of_z = self.flat_coefficients(np.concatenate(coordinates)[order], b)
         return of_z, b, np.repeat(np.arange(counts.size), counts)[order]
 
     def without_rows(self) -> SitesSelectionPosterior:
