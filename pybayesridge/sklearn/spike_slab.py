@@ -16,6 +16,9 @@ from pybayesridge.results.selection_estimates import MEDIAN
 from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.sklearn.base import LinearEstimator, Regressor, named, target_names, used_rows
 
+SHARED = ("unpenalized", "standardize", "prior_inclusion", "group", "slab_var", "expected_size")
+"""Arguments of the model that regressors and classifiers have as parameters."""
+
 
 class ColumnSelector(SelectorMixin, LinearEstimator):
     """The part of an estimator that selects columns, by a threshold or by false discovery rate."""
@@ -35,6 +38,25 @@ class ColumnSelector(SelectorMixin, LinearEstimator):
                 raise ValueError(f"fdr must lie between 0 and 1, not {self.fdr!r}: it is a share")
             if self.threshold != MEDIAN:
                 raise ValueError("columns are selected by threshold or by fdr: give one of the two")
+
+    def _fit_model(
+        self, X: Any, y: Any, weight: FloatArray | None, *, one_target: bool, **of_family: Any
+    ) -> SpikeSlabResults | GeneralizedSpikeSlabResults:
+        """Fit the model to checked rows, with arguments that only some families have, and keep its answers."""
+        own = self.get_params(deep=False)
+        model = SpikeSlab(
+            y,
+            self._columns(X),
+            intercept=self._model_intercept(),
+            weights=weight,
+            **{name: own[name] for name in SHARED},
+            **of_family,
+        )
+        results: Any = model.fit(own["method"], **self._options())
+        self._take_results(results, one_target)
+        self._take_selection(results)
+        fitted: SpikeSlabResults | GeneralizedSpikeSlabResults = results
+        return fitted
 
     def _take_selection(self, results: SpikeSlabResults | GeneralizedSpikeSlabResults) -> None:
         """Set the attributes of selections."""
@@ -232,25 +254,9 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
         names = target_names(y)
         checked = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         X, y, weight = used_rows(checked[0], checked[1], sample_weight)
-        model = SpikeSlab(
-            named(y, names),
-            self._columns(X),
-            intercept=self._model_intercept(),
-            weights=weight,
-            unpenalized=self.unpenalized,
-            standardize=self.standardize,
-            prior_inclusion=self.prior_inclusion,
-            group=self.group,
-            slab_var=self.slab_var,
-            noise_var=self.noise_var,
-            family=self.family,
-            dispersion=self.dispersion,
-            expected_size=self.expected_size,
-        )
-        results: Any = model.fit(self.method, **self._options())
-        self._take_results(results, True)
-        self._take_selection(results)
+        of_family = {"noise_var": self.noise_var, "family": self.family, "dispersion": self.dispersion}
+        results = self._fit_model(X, named(y, names), weight, one_target=True, **of_family)
         self.__dict__.pop("sigma2_", None)
-        if model.distribution.has_noise:
+        if results.model.distribution.has_noise:
             self.sigma2_ = float(results.noise_var)
         return self

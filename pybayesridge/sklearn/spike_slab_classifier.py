@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, GroupsLike, Names, TableLike
 from pybayesridge.families.registry import make
-from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 from pybayesridge.results.selection_estimates import MEDIAN
 from pybayesridge.sklearn.base import used_rows
@@ -170,23 +169,8 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
         event = self._event(y)
         if self.class_weight is not None:
             weight = (1.0 if weight is None else weight) * compute_sample_weight(self.class_weight, y)
-        model = SpikeSlab(
-            pd.Series(event, name=str(self.classes_[1])),
-            self._columns(columns),
-            family=FAMILY,
-            link=self.link,
-            intercept=self._model_intercept(),
-            weights=weight,
-            unpenalized=self.unpenalized,
-            standardize=self.standardize,
-            prior_inclusion=self.prior_inclusion,
-            group=self.group,
-            slab_var=self.slab_var,
-            expected_size=self.expected_size,
-        )
-        results: Any = model.fit(self.method, **self._options())
-        self._take_results(results, False)
-        self._take_selection(results)
+        named = pd.Series(event, name=str(self.classes_[1]))
+        self._fit_model(columns, named, weight, one_target=False, family=FAMILY, link=self.link)
         return self
 
     def _event(self, y: AnyArray) -> AnyArray:
