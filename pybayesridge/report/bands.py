@@ -10,7 +10,7 @@ from pybayesridge.plots.frame import percent
 from pybayesridge.report import penalty
 from pybayesridge.report.coefficients import Listed, by_size, clear_of_zero
 from pybayesridge.report.figures import Album
-from pybayesridge.report.parts import Picture, Remark, Table, ends, rows_there, table_of
+from pybayesridge.report.parts import Picture, Remark, Table, ends, of_targets, rows_there, table_of
 from pybayesridge.report.residuals import explained_words, residual_remarks, row_pictures
 from pybayesridge.text import TOP, in_words, listed, number
 
@@ -68,17 +68,9 @@ def words(res: BandEstimates) -> list[str]:
 
 def overview(res: BandEstimates, wanted: list[int]) -> Table:
     """A row for each target."""
-    heads = ["sigma", "effective df", "R-squared"]
     own = res.arrays
-    columns = [res.noise_sd, own.df_model, own.rsquared]
-    if rows_there(res):
-        heads.append("leave-one-out R-squared")
-        columns.append(own.loo_rsquared)
-    values = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])[wanted]
-    names = [res.model.data.targets[i] for i in wanted]
-    return table_of(
-        "All targets", "target", heads, names, values, shares=(2, 3)[: len(heads) - 2], file="targets.csv"
-    )
+    columns = {"sigma": res.noise_sd, "effective df": own.df_model, "R-squared": own.rsquared}
+    return of_targets(res, wanted, columns)
 
 
 def coefficients(res: BandEstimates, i: int, alpha: float) -> Listed:

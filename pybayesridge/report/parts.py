@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import ArrayLike, FloatArray
 from pybayesridge.findings import Finding
 from pybayesridge.text import Number, column, columns, rounded
 
 if TYPE_CHECKING:
+    from pybayesridge.results.band_estimates import BandEstimates
     from pybayesridge.results.estimates import LinearEstimates
+    from pybayesridge.results.ridge_estimates import RidgeEstimates
 
 ROWS = 200
 """A table on the page shows at most this many rows."""
@@ -226,3 +228,13 @@ def as_csv(first: str, heads: Sequence[str], names: Sequence[str], values: Float
     for name, line in zip(names, np.asarray(values).tolist(), strict=True):
         writer.writerow([name, *map(repr, line)])
     return out.getvalue()
+
+
+def of_targets(res: RidgeEstimates | BandEstimates, wanted: list[int], columns: Mapping[str, ArrayLike]) -> Table:
+    """A row for each of the targets `wanted`; with leave-one-out R-squared while the rows are here."""
+    if rows_there(res):
+        columns = {**columns, "leave-one-out R-squared": res.arrays.loo_rsquared}
+    values = np.column_stack([np.asarray(each, dtype=np.float64) for each in columns.values()])[wanted]
+    names, heads = [res.model.data.targets[i] for i in wanted], list(columns)
+    shares = [i for i, head in enumerate(heads) if head.endswith("R-squared")]
+    return table_of("All targets", "target", heads, names, values, shares=shares, file="targets.csv")

@@ -11,7 +11,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.plots.frame import percent
 from pybayesridge.report.coefficients import Listed, by_size, clear_of_zero
 from pybayesridge.report.figures import Album
-from pybayesridge.report.parts import Picture, Remark, Table, ends, rows_there, table_of
+from pybayesridge.report.parts import Picture, Remark, Table, ends, of_targets, rows_there, table_of
 from pybayesridge.report.residuals import explained_words, residual_remarks, row_pictures
 from pybayesridge.ridge.loocv import leverages
 from pybayesridge.ridge.prior import NAMED
@@ -85,16 +85,15 @@ def words(res: RidgeEstimates) -> list[str]:
 
 def overview(res: RidgeEstimates, wanted: list[int]) -> Table:
     """A row for each target."""
-    heads = ["lambda", "sigma", "effective df", "R-squared", "modes"]
-    columns = [res.arrays.lambda_, res.noise_sd, res.arrays.df_model, res.arrays.rsquared, res.arrays.n_modes]
-    if rows_there(res):
-        heads.append("leave-one-out R-squared")
-        columns.append(res.arrays.loo_rsquared)
-    values = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])[wanted]
-    names = [res.model.data.targets[i] for i in wanted]
-    return table_of(
-        "All targets", "target", heads, names, values, shares=(3, 5)[: len(heads) - 4], file="targets.csv"
-    )
+    own = res.arrays
+    columns = {
+        "lambda": own.lambda_,
+        "sigma": res.noise_sd,
+        "effective df": own.df_model,
+        "R-squared": own.rsquared,
+        "modes": own.n_modes,
+    }
+    return of_targets(res, wanted, columns)
 
 
 def coefficients(res: RidgeEstimates, i: int, alpha: float) -> Listed:
