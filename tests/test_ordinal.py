@@ -258,6 +258,32 @@ def changed(**values):
 
 
 @pytest.mark.parametrize(
+    "response",
+    [
+        "pd.Categorical(text, LEVELS, ordered=True)",
+        "pd.cut(code, [-1, 0, 1, 2, 3], labels=LEVELS)",
+        "C(text, levels=LEVELS)",
+        "C(backwards, levels=LEVELS)",
+        "C(y)",
+    ],
+)
+def test_a_response_that_the_formula_makes_keeps_its_order(response):
+    backwards = pd.Categorical(DATA["text"], LEVELS[::-1], ordered=True)
+    data = changed(backwards=backwards, a=DATA["a"].where(DATA.index != 3), code=DATA["code"].where(DATA.index != 5))
+    data.loc[5, ["y", "text", "backwards"]] = None
+    res = fit(f"{response} ~ a + b", data)
+    assert res.categories == tuple(LEVELS)
+    given = fit("y ~ a + b", data)
+    np.testing.assert_array_equal(res.sites_fit.likelihood.codes, given.sites_fit.likelihood.codes)
+    agree(res, given)
+
+
+def test_levels_that_are_not_declared_are_named():
+    with pytest.raises(ValueError, match=r"its levels= do not name \('top'\): name them too"):
+        fit("C(text, levels=LEVELS[:3]) ~ a", DATA)
+
+
+@pytest.mark.parametrize(
     ("formula", "data", "given", "message"),
     [
         ("y ~ a", changed(y=1), {}, "all responses are '1': an ordinal model needs at least two categories"),

@@ -30,7 +30,7 @@ MOST = 50
 
 NO_ORDER = (
     "pass an ordered Categorical (.cat.as_ordered() keeps the order of its categories), whole numbers, or the "
-    "categories from the lowest to the highest as categories="
+    "categories from the lowest to the highest as categories=, in a formula also as C(..., levels=[...])"
 )
 
 

@@ -135,7 +135,8 @@ def build(
     matrices, without_level = matrices_of(parsed, frame, own)
     spec, made = matrices.rhs.model_spec, matrices.rhs.__wrapped__
     keep, terms, has_intercept = layout(spec, list(spec.column_names), drop_cols)
-    endog, exog = response(matrices.lhs, formula, binary, frame), _columns_named(made, list(spec.column_names), keep)
+    endog = response(matrices.lhs, formula, binary, frame, own)
+    exog = _columns_named(made, list(spec.column_names), keep)
     bands = evaluated(terms_of_bands, frame, own)
     beside_exog = pd.concat([exog, *(band.gaps for band in bands)], axis=1) if bands else exog
     complete = _complete(endog, beside_exog, without_level, ~absent[rows], missing, sees_other_rows(parsed))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from formulaic.parser.types import Factor
 
+from pybayesridge.formula.calls import tree_of
+from pybayesridge.formula.values import Coder
 from pybayesridge.text import listed
 
 
-def response(made: Any, formula: str, binary: bool, frame: pd.DataFrame) -> pd.DataFrame:
+def response(
+    made: Any, formula: str, binary: bool, frame: pd.DataFrame, context: Mapping[str, Any] | None
+) -> pd.DataFrame:
     """The left-hand side as formulaic made it of a frame; if it is `binary`, it may be a factor."""
-    return _as_factor(made, frame) if binary else numeric_endog(made, formula)
+    return _as_factor(made, frame, context) if binary else numeric_endog(made, formula)
 
 
 def numeric_endog(made: Any, formula: str) -> pd.DataFrame:
@@ -29,21 +35,32 @@ def numeric_endog(made: Any, formula: str) -> pd.DataFrame:
     return out
 
 
-def _as_factor(made: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """The left-hand side with the columns of a factor put together again; an ordered one is as it was."""
+def _as_factor(made: Any, frame: pd.DataFrame, context: Mapping[str, Any] | None) -> pd.DataFrame:
+    """The left-hand side with the columns of a factor put together again; an ordered one keeps its order."""
     spec, lhs = made.model_spec, made.__wrapped__
-    terms = [str(factor.expr) for term in spec.formula for factor in term.factors]
+    terms = [factor for term in spec.formula for factor in term.factors]
     if len(terms) != 1 or not all(factor for _, factor in _columns(spec)):
         return lhs
-    given = frame[terms[0]] if terms[0] in frame.columns else None
-    if given is not None and isinstance(given.dtype, pd.CategoricalDtype) and given.cat.ordered:
-        return pd.DataFrame({terms[0]: given.loc[lhs.index]}, index=lhs.index)
-    start = f"{terms[0]}["
+    name, declared = str(terms[0].expr), _declares_levels(terms[0])
+    if not declared:
+        coder = Coder(frame, context=dict(context or {}))
+        given = pd.Series(coder.values_of({name: terms[0]}, spec.transform_state)[name].__wrapped__)
+        if isinstance(given.dtype, pd.CategoricalDtype) and given.cat.ordered:
+            return pd.DataFrame({name: given.set_axis(frame.index, axis=0).loc[lhs.index]}, index=lhs.index)
+    start = f"{name}["
     values = lhs.to_numpy(dtype=np.float64)
     codes = np.where(np.isnan(values).any(axis=1), -1, np.nan_to_num(values).argmax(axis=1))
-    levels = [str(name)[len(start) : -1] for name in lhs.columns]
-    factor = pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(levels))
-    return pd.DataFrame({terms[0]: factor}, index=lhs.index)
+    levels = [str(column)[len(start) : -1] for column in lhs.columns]
+    factor = pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(levels), ordered=declared)
+    return pd.DataFrame({name: factor}, index=lhs.index)
+
+
+def _declares_levels(factor: Factor) -> bool:
+    """Whether it is a call ``C(..., levels=[...])``, which says the order of the levels."""
+    tree = tree_of(factor)
+    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.func.id != "C":
+        return False
+    return any(keyword.arg == "levels" for keyword in tree.keywords)
 
 
 def _columns(spec: Any) -> list[tuple[str, bool]]:

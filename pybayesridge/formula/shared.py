@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from formulaic import ModelSpec
-from formulaic.errors import FormulaicError
+from formulaic.errors import DataMismatchWarning, FormulaicError
 
 from pybayesridge._types import BoolArray
 from pybayesridge.formula.values import model_matrix
@@ -64,7 +64,24 @@ def learning(given: Sequence[States] = ()) -> Iterator[Learned]:
 
 
 def matrices_of(parsed: Any, frame: pd.DataFrame, context: Mapping[str, Any] | None) -> tuple[Any, BoolArray]:
-    """The matrices of a parsed formula or sum as :func:`model_matrix` makes them, with what was learned before."""
+    """The matrices of a parsed formula or sum as :func:`model_matrix` makes them, with what was learned before.
+
+    Raises
+    ------
+    ValueError
+        For values that the ``levels=`` of a factor do not name.
+    """
+    try:
+        return _matrices_of(parsed, frame, context)
+    except DataMismatchWarning as error:
+        values = str(error).partition("{")[2].rpartition("}")[0]
+        raise ValueError(
+            f"a factor of the formula has values that its levels= do not name ({values}): name them too, or leave out "
+            "those rows, as with subset="
+        ) from error
+
+
+def _matrices_of(parsed: Any, frame: pd.DataFrame, context: Mapping[str, Any] | None) -> tuple[Any, BoolArray]:
     now = _CURRENT.get()
     if now is None:
         return model_matrix(parsed, frame, context)
