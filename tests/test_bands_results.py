@@ -144,6 +144,8 @@ def test_labels_and_positions_and_the_rest(res):
         assert (again.params == res.params).all()
     rest = BayesRidge(y, x, bands={"genes": NAMES[:3]})
     assert rest.bands.names == ("genes", "other")
+    taken = BayesRidge(y, x, bands={"other": NAMES[:3], "other columns": NAMES[3:5]})
+    assert taken.bands.names == ("other", "other columns", "other columns columns")
 
 
 def test_a_formula_names_columns_and_terms():
@@ -160,7 +162,6 @@ REFUSED = [
     ({"a": ["g1"], "b": ["g1", "g2"]}, {}, r"'g1' of band 'b' are already in band 'a'"),
     ({"a": ["g1"]}, {"unpenalized": ["g1"]}, "are unpenalised"),
     ({"a": ["g9"]}, {}, "'g9', which is not a column"),
-    ({"other": ["g1"]}, {}, "is taken"),
     (["a", "b"], {}, "one label for each of the 7 columns, got 2"),
     (["a"] * 6 + [None], {}, "no label for column"),
     ("genes", {}, "dict of columns by band"),

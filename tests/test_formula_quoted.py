@@ -174,3 +174,15 @@ def test_two_columns_of_one_name(formula, data):
     odd = data[["y", "w", "odd", "h"]].assign(**{"h[T.v]": data.odd, "w:odd": data.w, "Intercept": data.w})
     with pytest.raises(ValueError, match="makes two columns called"):
         BayesRidge.from_formula(formula, odd)
+
+
+@pytest.mark.parametrize(
+    "formula", ["y ~ 0 + Intercept", "y ~ 0 + h + Intercept", "y ~ w + (0 + Intercept | h)", "y ~ band(Intercept, w)"]
+)
+def test_a_column_named_as_the_intercept_is_not_taken_for_it(formula, data):
+    odd = data.assign(Intercept=data.w + data.odd)
+    with pytest.raises(ValueError, match="the data have a column named 'Intercept'"):
+        BayesRidge.from_formula(formula, odd)
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="the data have a column named 'Intercept'"):
+        BayesRidge.from_arrow(odd, formula)

@@ -15,7 +15,7 @@ from pybayesridge.data.prepare import resolve_columns
 from pybayesridge.text import listed
 
 OTHER = "other"
-"""The band of penalised columns that are in none of those that were named."""
+"""The band of penalised columns that are in none of those that were named; "other columns" if one of these has it."""
 
 NO_BAND = -1
 """Of columns that are in no band: the unpenalised ones."""
@@ -114,12 +114,10 @@ def _named(
         of_column[at] = k
     rest = np.setdiff1d(np.flatnonzero(of_column == NO_BAND), unpenalized)
     if rest.size:
-        if OTHER in names:
-            raise ValueError(
-                f"column(s) {listed(columns[j] for j in rest)} are in no band, and the name {OTHER!r}, which they "
-                "would have as a band, is taken: name a band for them"
-            )
-        names.append(OTHER)
+        name = OTHER
+        while name in names:
+            name = f"{name} columns"
+        names.append(name)
         of_column[rest] = len(names) - 1
     return names, of_column
 

@@ -23,7 +23,14 @@ from pybayesridge.formula.bars import BAND, SMOOTH, BandTerm, ColumnsTerm, Group
 from pybayesridge.formula.calls import as_state, column_of
 from pybayesridge.formula.groups import GroupLevels, dummies
 from pybayesridge.formula.hints import FormulaError, name_hint
-from pybayesridge.formula.names import Context, Names, names_in_code, names_of, sees_other_rows
+from pybayesridge.formula.names import (
+    Context,
+    Names,
+    names_in_code,
+    names_of,
+    refuse_named_intercept,
+    sees_other_rows,
+)
 from pybayesridge.formula.parse import parse_sum
 from pybayesridge.formula.shared import matrices_of
 from pybayesridge.formula.smooths import CURVE, learned
@@ -171,6 +178,7 @@ def evaluated(terms: Iterable[ParsedTerm], frame: pd.DataFrame, own: Mapping[str
                     "neighbouring rows (lag) cannot be looked at here: make a column of the expression"
                 )
             made, without_level = matrices_of(one.parsed, frame, own)
+            refuse_named_intercept(made.model_spec)
         except FormulaError as error:
             raise FormulaError(f"{one.term.written}: {error}") from error
         values = _values(made, len(frame))
@@ -267,6 +275,7 @@ def bands_of_levels(
         try:
             made, _ = matrices_of(one.parsed, here, own)
             spec = made.model_spec
+            refuse_named_intercept(spec)
             if isinstance(term, SmoothTerm):
                 x = frame[term.argument].to_numpy(dtype=np.float64)
                 state = learned(x, term.basis, centered=not one.multiplied, counts=counts)

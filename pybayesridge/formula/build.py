@@ -23,7 +23,14 @@ from pybayesridge.formula.all_rows import terms_of_all_rows, values_by_row
 from pybayesridge.formula.band_terms import bands_at, bands_of, evaluated, left_out, names_of_terms, parsed_terms
 from pybayesridge.formula.bands import BandColumns, joined, largest_group, matrix_of
 from pybayesridge.formula.bars import take_out
-from pybayesridge.formula.names import Context, names_of, own_of_side, own_values, sees_other_rows
+from pybayesridge.formula.names import (
+    Context,
+    names_of,
+    own_of_side,
+    own_values,
+    refuse_named_intercept,
+    sees_other_rows,
+)
 from pybayesridge.formula.parse import parse
 from pybayesridge.formula.per_row import PerRow, aligned, check_missing, labelled, missing_in, per_row, take
 from pybayesridge.formula.plain import PlainFormula, kinds_of_numbers, numbers, plain_formula
@@ -301,6 +308,7 @@ def layout(
             f"the formula makes two columns called {listed(repeated(names))}: rename the column of the data that is "
             "called as an intercept, a level of a factor or an interaction is"
         )
+    refuse_named_intercept(spec)
     dropped = _checked_drop(drop_cols, names)
     has_intercept = "Intercept" in names and "Intercept" not in dropped
     leave = {"Intercept", *dropped}

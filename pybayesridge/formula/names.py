@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from formulaic import ModelSpec
 from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 
@@ -168,6 +169,16 @@ def _as_it_is(value: Any) -> Any:
     """A copy of a value that the caller may change later."""
     changes = isinstance(value, list | dict | set | bytearray | np.ndarray | pd.Series | pd.DataFrame | pd.Index)
     return copy.deepcopy(value) if changes else value
+
+
+def refuse_named_intercept(spec: ModelSpec) -> None:
+    """Refuse a column of the data whose name is that of a formula's intercept."""
+    names = list(spec.column_names)
+    if any(str(term) != "1" and "Intercept" in names[where] for term, where in spec.term_slices.items()):
+        raise FormulaError(
+            "the data have a column named 'Intercept', which is the name of a formula's intercept: rename it, or "
+            "leave it out if it is 1 in every row"
+        )
 
 
 def sees_other_rows(parsed: Any) -> bool:

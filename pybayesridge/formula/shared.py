@@ -76,8 +76,8 @@ def matrices_of(parsed: Any, frame: pd.DataFrame, context: Mapping[str, Any] | N
     except DataMismatchWarning as error:
         values = str(error).partition("{")[2].rpartition("}")[0]
         raise ValueError(
-            f"a factor of the formula has values that its levels= do not name ({values}): name them too, or leave out "
-            "those rows, as with subset="
+            f"a factor of the formula has values that its levels= do not name ({values}): name them too, or leave "
+            "those rows out, as with subset="
         ) from error
 
 

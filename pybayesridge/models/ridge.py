@@ -77,7 +77,8 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     bands : dict of columns by name, or sequence of labels, optional
         Columns that have a penalty of their own: ``{"genes": [...], "clinic": [...]}`` with
         names or positions (with a formula also terms), or a label for each column of `exog`. Penalised columns that
-        are in no band of a dict are one more, with the name "other". See the notes.
+        are in no band of a dict are one more, with the name "other" ("other columns" beside a band "other"). See the
+        notes.
     sigma2 : float, optional
         The noise variance where it is known.
     family : str or family object of statsmodels
