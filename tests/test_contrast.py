@@ -74,6 +74,7 @@ NAMES = ["Intercept", "x1", "x2", "body mass", "C(g)[T.b]", "C(g)[T.c d]", "a:b"
         ("poly(x, 2)[1], a:b", [({"poly(x, 2)[1]": 1}, 0), ({"a:b": 1}, 0)]),
         ("poly(x, 2)[1] - x1, `a:b`", [({"poly(x, 2)[1]": 1, "x1": -1}, 0), ({"a:b": 1}, 0)]),
         ("`1` - 1 = `0`", [({"1": 1, "0": -1}, 1)]),
+        ("b:a - 2*x1 = 1, b:a", [({"a:b": 1, "x1": -2}, 1), ({"a:b": 1}, 0)]),
     ],
 )
 def test_texts_are_read_as_algebra(text, expected):
@@ -82,6 +83,11 @@ def test_texts_are_read_as_algebra(text, expected):
     for each, (weights, value) in zip(found, expected, strict=True):
         assert {NAMES[i]: each.weights[i] for i in np.flatnonzero(each.weights)} == pytest.approx(weights)
         assert each.value == pytest.approx(value)
+
+
+def test_the_nearest_interaction_is_suggested():
+    with pytest.raises(ValueError, match=r"'g\[b\]:x', which is not a coefficient.*did you mean 'x:g\[T.b\]'"):
+        combinations("g[b]:x", ["x", "g[T.b]", "x:g[T.b]"])
 
 
 @pytest.mark.parametrize(

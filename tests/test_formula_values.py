@@ -193,7 +193,7 @@ def coded():
         ("y ~ x", {"x": pd.Categorical([1, 2])}, r"'x' was numeric in the fit"),
         ("y ~ x", {"x": pd.to_datetime(["2020-01-01", "2020-01-02"])}, r"'x' holds dates"),
         ("y ~ u", {"u": [0, 2]}, r"'u' was true or false in the fit"),
-        ("y ~ u", {"u": ["True", "False"]}, r"'u' was numeric in the fit"),
+        ("y ~ u", {"u": ["True", "False"]}, r"'u' was true or false in the fit, and has text"),
         ("y ~ I(u + x)", {"u": [0.5, 1], "x": [0.0, 1.0]}, r"'u' was true or false in the fit"),
     ],
 )

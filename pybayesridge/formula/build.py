@@ -429,8 +429,9 @@ def _transform_plain(spec: FormulaSpec, frame: pd.DataFrame, one_row: bool) -> p
     odd = [c for c, dtype in zip(rows.columns, rows.dtypes, strict=True) if getattr(dtype, "kind", "O") not in "iufb"]
     if odd and len(rows):
         rows = plain_dtypes(rows.infer_objects() if one_row else rows, odd)
-        refuse_all_but_numbers(rows, odd)
     refuse_other_kinds(rows, {name: kind for name, kind in spec.kinds.items() if kind == "boolean"})
+    if len(rows):
+        refuse_all_but_numbers(rows, odd)
     out = np.full((len(some), len(spec.columns)), np.nan)
     if len(rows):
         out[~gone] = numbers(rows, spec.columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ def combinations(text: str, names: Sequence[str]) -> list[Combination]:
     ----------
     text : str
         ``"x1 - 2*x2"``, ``"x1 = 2"``, ``"`my column` - x1, x2"``; the name of a coefficient as it is, that of an
-        interaction also within a sum.
+        interaction also within a sum, and with its factors in any order.
     names : sequence of str
         Of all coefficients.
 
@@ -130,14 +131,14 @@ def _tokens(text: str, names: Sequence[str]) -> list[ConstraintToken]:
 def _combination(text: str, names: Sequence[str]) -> Combination:
     position = {name: i for i, name in enumerate(names)}
     weights, value = np.zeros(len(names)), 0.0
-    if text in position:
-        weights[position[text]] = 1.0
+    if (name := _found(text, names)) in position:
+        weights[position[name]] = 1.0
         return Combination(text, weights, value)
     for part in _terms(text, names):
         if part.factor == 1:
             value -= part.scale
             continue
-        name = str(part.factor.expr)
+        name = _found(str(part.factor.expr), names)
         if name not in position:
             raise ValueError(f"the contrast {text!r} names {name!r}, {_unknown(name, names)}")
         weights[position[name]] += part.scale
@@ -169,9 +170,24 @@ def _terms(text: str, names: Sequence[str]) -> list[ScaledFactor]:
     return list(found)
 
 
+def _found(name: str, names: Sequence[str]) -> str:
+    """The name of a coefficient, also where the factors of an interaction are in another order; else as it is."""
+    if name in names or ":" not in name:
+        return name
+    same = [one for one in names if ":" in one and _in_order(one) == _in_order(name)]
+    return same[0] if len(same) == 1 else name
+
+
+def _in_order(name: str) -> str:
+    return ":".join(sorted(name.split(":")))
+
+
 def _unknown(name: str, names: Sequence[str]) -> str:
     reference = " (the reference level of a factor has none)" if "[T." in name else ""
-    return f"which is not a coefficient of the fit{reference}{did_you_mean(name, names)}"
+    alike = {_in_order(one): one for one in names if one.count(":") == name.count(":") > 0}
+    near = difflib.get_close_matches(_in_order(name), alike, n=1)
+    hint = f": did you mean {alike[near[0]]!r}?" if near else did_you_mean(name, names)
+    return f"which is not a coefficient of the fit{reference}{hint}"
 
 
 def _not_parsed(text: str) -> ValueError:

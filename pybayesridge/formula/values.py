@@ -352,12 +352,14 @@ def _kind(frame: pd.DataFrame, name: str, dtype: Any) -> str:
 
 
 def refuse_other_kinds(frame: pd.DataFrame, kinds: Mapping[str, str]) -> None:
-    """Refuse numbers other than 0 and 1 where the fit had truth values."""
-    for name, kind in kinds.items():
-        values = frame[name] if kind == "boolean" else None
-        if values is not None and pd.api.types.is_numeric_dtype(values.dtype) and not values.isin([0, 1]).all():
+    """Refuse all but truth values, 0 and 1 where the fit had truth values."""
+    for name in [name for name, kind in kinds.items() if kind == "boolean" and len(frame)]:
+        numeric = pd.api.types.is_numeric_dtype(frame[name].dtype)
+        if not (numeric and frame[name].isin([0, 1]).all()):
+            told = "other values than 0 and 1" if numeric else "text or categories"
             raise ValueError(
-                f"{name!r} was true or false in the fit, and has other values than 0 and 1 in the new data"
+                f"{name!r} was true or false in the fit, and has {told} in the new data: convert it, as with "
+                f"data[{name!r}] == value"
             )
 
 

@@ -198,12 +198,16 @@ def as_grid(found: Variables, grid: Any) -> pd.DataFrame:
         rows = list(itertools.product(*lists.values()))
         frame = pd.DataFrame(rows, columns=list(lists), index=range(len(rows)), dtype=object)
     else:
+        if isinstance(grid, str | Sequence | float | int):
+            raise ValueError(
+                f'grid must be a dict of values by variable, such as {{"x": [0, 1]}}, or a frame, not {grid!r}'
+            )
         frame = formulas.to_frame(grid).reset_index(drop=True)
         if frame.empty:
             raise ValueError("grid has no rows")
     out = pd.DataFrame(index=frame.index)
-    for name in frame.columns:
-        out[found.checked(name)] = [found.check_value(name, value) for value in frame[name].tolist()]
+    for name in map(found.checked, frame.columns):
+        out[name] = [found.check_value(name, value) for value in frame[name].tolist()]
     return out
 
 
@@ -232,6 +236,8 @@ def _names(found: Variables, variables: Any) -> list[str]:
         if len(names) > MOST:
             raise ValueError(f"the fit has {len(names)} variables: name those whose effects are asked for")
         return names
+    if isinstance(variables, Mapping):
+        raise ValueError("variables are given by name, and their values by values=: effects('x', values=(0, 1))")
     asked = list(dict.fromkeys(_listed(variables)))
     if not asked:
         raise ValueError("variables is empty: name the variables, or leave it out")
