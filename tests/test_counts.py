@@ -123,6 +123,8 @@ def test_weights_are_rows_and_columns_have_no_scale(fitted):
     # Of a weighted row one copy is left out by its likelihood, of repeated ones by its site.
     assert weighted.loo_log_score == pytest.approx(repeated.loo_log_score, abs=2e-3)
     assert fit(weights="w").loo().elpd == pytest.approx(fit(data=rows).loo().elpd, abs=0.01)
+    assert f"score of {len(DATA)} rows ({len(rows)} with copies by weights)" in str(weighted.loo())
+    assert f"score of {len(rows)} rows\n" in str(repeated.loo())
     assert weighted.nobs == len(DATA)
     scaled = fit(data=DATA.assign(a=DATA["a"] * 1000 + 5))
     assert scaled.params["a"] * 1000 == pytest.approx(fitted.params["a"], abs=SAME)

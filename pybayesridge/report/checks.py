@@ -81,7 +81,7 @@ def _say_score(out: Target, res: Any, i: int) -> bool:
     mass = res.model.distribution.mass
     out.checks.texts.append(
         f"The leave-one-out predictive score (elpd) is {score.elpd:,.1f}, with standard error {number(score.se, 2)}. "
-        f"It is the sum over {score.nobs:,.0f} rows of the log {mass} predicted for a row from all other rows. The "
+        f"It is the sum over {score.rows_in_words} of the log {mass} predicted for a row from all other rows. The "
         f"effective number of parameters (p_loo) is {number(score.p_loo, 2)}. Scores of fits to the same rows can be "
         "compared; the larger, the better."
     )

@@ -119,12 +119,18 @@ class LeaveOneOutScore(Shown):
             return self.overlap.index[(self.overlap < LEAST_OVERLAP) | few].tolist()
         return [] if self.n_eff is None else self.n_eff.index[self.n_eff < FEWEST_DRAWS].tolist()
 
+    @property
+    def rows_in_words(self) -> str:
+        """How many rows there are, and how many with their copies by frequency weights."""
+        rows = counted(self.copies.size if self.groups is None else len(self.groups), "row")
+        return rows if self.nobs == self.copies.size else f"{rows} ({self.nobs:,.10g} with copies by weights)"
+
     def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
-        title = f"Leave-one-out predictive score of {counted(self.nobs, 'row')}"
+        title = f"Leave-one-out predictive score of {self.rows_in_words}"
         if self.groups is not None:
-            rows = counted(len(self.groups), "row")
             title = (
-                f"Predictive score of {counted(self.nobs, 'group')} by {self.groups.name} ({rows}), left out in turn"
+                f"Predictive score of {counted(self.nobs, 'group')} by {self.groups.name} ({self.rows_in_words}), "
+                "left out in turn"
             )
         error = f"Monte Carlo standard error of elpd: {number(self.mcse, 2)}." if self.mcse > 0 else ""
         return title, self.summary().round(1), error
