@@ -1,5 +1,8 @@
 """``loo(by=)`` of responses that are not Gaussian, beside quadrature and beside fits without the group."""
 
+import itertools
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +15,7 @@ from pybayesridge.results import leave_one_out
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.groups_left_out import _Others, _some
+from pybayesridge.sites.separation import check_unpenalized
 
 SAME = 1e-9
 """Differences that are rounding."""
@@ -217,6 +221,62 @@ def test_what_other_rows_do_not_determine():
         model(frame, "poisson", "x + one", unpenalized=["one"]).fit().loo(by=frame["g"])
     with pytest.raises(ValueError, match=r"loo\(by=\) is for BayesRidge"):
         SpikeSlab.from_formula("count ~ x + u", frame, family="poisson").fit().loo(by=frame["g"])
+
+
+def few(seed, family):
+    """Rows of which some are needed: without them unpenalised columns would separate the others."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"x": rng.normal(size=20), "a": rng.integers(-1, 2, 20), "b": rng.integers(0, 2, 20)})
+    frame = frame.assign(one=1.0, trials=2)
+    rate = expit(1.5 * frame["a"] - 0.5)
+    frame["y"] = {
+        "binomial": rng.uniform(size=20) < rate,
+        "beta-binomial": rng.binomial(2, rate),
+        "poisson": rng.poisson(0.7 * rate),
+        "ordinal": np.digitize(rate + rng.uniform(size=20), [0.7, 1.2]),
+    }[family].astype(float)
+    return frame
+
+
+def of_few(family, frame):
+    options = {"trials": "trials", "dispersion": 0.2} if family == "beta-binomial" else {}
+    return BayesRidge.from_formula("y ~ x + a + b", frame, family=family, unpenalized=["a", "b"], **options)
+
+
+def separated(family, frame):
+    try:
+        made = of_few(family, frame)
+        if family == "ordinal":
+            made.fit("fixed", lam=1.0)
+        else:
+            check_unpenalized(frame[["one", "a", "b"]].to_numpy(), ["1", "a", "b"], made.likelihood())
+    except ValueError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("family", "by"),
+    [*itertools.product(["binomial", "beta-binomial", "poisson"], [None, "groups"]), ("ordinal", "groups")],
+)
+def test_what_the_unpenalised_columns_separate_without_it_has_no_density(family, by):
+    found = {True: 0, False: 0}
+    for seed in range(40):
+        frame = few(seed, family)
+        if separated(family, frame) or min(found.values()) > 1:
+            continue
+        res = of_few(family, frame).fit("laplace")
+        codes = np.arange(20) if by is None else np.arange(20) % 7
+        needed = [g for g in range(codes.max() + 1) if separated(family, frame[codes != g])]
+        found[bool(needed)] += 1
+        if needed:
+            with pytest.raises(ValueError, match=rf"(row|group) {needed[0]} has no leave-one-out density: w"):
+                res.loo(by=None if by is None else codes)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PrecisionWarning)
+                assert np.isfinite(res.loo(by=None if by is None else codes).elpd)
+    assert min(found.values()) > 1
 
 
 def test_few_points_are_in_doubt(monkeypatch):

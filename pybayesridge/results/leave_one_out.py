@@ -271,7 +271,7 @@ def _groups_left_out(res: Any, target: str | int | None, by: Any) -> LeaveOneOut
     try:
         found = pooled([part.groups_left_out(i, codes) for part in res.parts])
     except NoDensityError as error:
-        label = None if error.row is None else names[error.row]
+        label = None if error.row is None else names.tolist()[error.row]
         raise NoDensityError(label, error.reason, "group") from None
     except LargeGroupError as error:
         raise ValueError(

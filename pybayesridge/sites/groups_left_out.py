@@ -49,6 +49,7 @@ from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.laplace import laplace
 from pybayesridge.sites.likelihood import Group, RowSites
+from pybayesridge.sites.separation import SEPARATED, Balance
 
 if TYPE_CHECKING:
     from scipy.stats import qmc
@@ -532,19 +533,28 @@ def _spread(share: FloatArray, left_out: FloatArray) -> IntArray:
     return out
 
 
+def flat_columns(rows: Any) -> FloatArray:
+    """The unpenalised columns at the sites, (N, k)."""
+    return np.asarray((rows.beside if isinstance(rows, ArrowRows) else rows.rows)[:, : rows.k])
+
+
 def _check(at: AtNode, members: Sequence[IntArray]) -> None:
     """Refuse groups without which flat coordinates are not determined, and groups that are too large."""
     rows = at.rows
-    flat = np.asarray((rows.beside if isinstance(rows, ArrowRows) else rows.rows)[:, : rows.k])
+    flat = flat_columns(rows)
     q = np.linalg.qr(flat)[0] if rows.k else flat
+    balance = Balance.of(at.node, at.likelihood, flat)
     for g, rows_of in enumerate(members):
         group = at.likelihood.of_group(rows_of, at.node.mean)
         own = q[group.sites[group.share >= 1.0]]
         if own.size and np.linalg.norm(own, 2) ** 2 >= 1.0 - FULL_LEVERAGE:
             raise NoDensityError(g, UNDETERMINED)
-        try:
-            at.likelihood.without(rows_of).check_unseparated()
-        except ValueError as separated:
-            raise NoDensityError(g, f"without it {separated}") from None
+        if rows.k:
+            try:
+                at.likelihood.without(rows_of).check_unseparated()
+            except ValueError as separated:
+                raise NoDensityError(g, f"without it {separated}") from None
+            if balance.separates_without(rows_of, group.sites, group.share):
+                raise NoDensityError(g, SEPARATED)
         if min(group.sites.size, at.halves.width(group.sites)) > MOST:
             raise LargeGroupError(g, rows_of.size, MOST)

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.posterior.left_out import LeaveOneOut, LeftOut
+from pybayesridge.posterior.left_out import LeaveOneOut, LeftOut, NoDensityError
 from pybayesridge.posterior.quantiles import Common
 from pybayesridge.ridge.prior import BetaPrime, log_density_of_log
 from pybayesridge.sites.approximation import Approximation, Node
 from pybayesridge.sites.coordinates import Coordinates
-from pybayesridge.sites.groups_left_out import groups_left_out
+from pybayesridge.sites.groups_left_out import flat_columns, groups_left_out
 from pybayesridge.sites.leave_one_out import leave_one_out, rows_left_out, total_log_score
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
 from pybayesridge.sites.prior import FlatIn, LogPrior, log_prior
+from pybayesridge.sites.separation import SEPARATED, Balance
 from pybayesridge.sites.shape import LEAST, FormGrid, ShapeGrid, shape_arrays
 from pybayesridge.sites.tailed import TailedDensity
 
@@ -126,7 +127,19 @@ class SitesFit:
 
     def rows_left_out(self) -> LeftOut:
         """Log probabilities of the rows given the others; needs the rows."""
+        if isinstance(self.likelihood, Likelihood):
+            self._refuse_needed_rows()
         return rows_left_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
+
+    def _refuse_needed_rows(self) -> None:
+        """Refuse rows without which the unpenalised columns separate the responses."""
+        i = int(np.argmax(self.weight))
+        node = self.nodes[i]
+        assert isinstance(node, Approximation)
+        flat = flat_columns(self.space_at(i).scaled(node.log_t2))
+        needed = Balance.of(node, self.likelihood.of_node(node), flat).needed() if flat.shape[1] else None
+        if needed is not None:
+            raise NoDensityError(needed, SEPARATED)
 
     def groups_left_out(self, codes: IntArray, solver: str) -> LeftOut:
         """Predictions of groups of rows from the others, given the group of each row (n,); needs the rows."""

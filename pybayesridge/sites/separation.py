@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
 
-from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.likelihood import RowSites
 
 MOVED = 1e-6
@@ -31,6 +33,15 @@ into it."""
 FIRM = 1e-3
 """Rows that have to stay where they are leave no direction if their least singular value, relative to the largest, is
 above this: the program, which allows them to move by its tolerance, would find none either."""
+
+
+SEPARATED = "without it the unpenalised columns separate the responses"
+
+CLEAR = 1e-3
+"""Weights of sites that are larger, relative to those of the fit, are positive."""
+
+BALANCED = 1e-9
+"""Forces whose sum is smaller, relative to the sum of their sizes, are in balance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +184,75 @@ def dimensions(columns: FloatArray, likelihood: RowSites) -> int:
     if not moved.any():
         return 0
     return k - int(np.linalg.matrix_rank(unit[~moved], tol=LEAST))
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """Unpenalised columns in the balance of a fit: what its sites pull at their coefficients with is 0 in sum.
+
+    Sites whose likelihood does not fall in one direction pull in it. Where weights above 0 for what they pull keep
+    the balance without some of them, no direction separates the others: it would move all of them with the pull, or
+    none (Gordan's theorem). Only where such weights are not found at once the linear program is asked.
+
+    Attributes
+    ----------
+    columns : (N, k) array
+        The flat coordinates at the sites.
+    pull : (N,) array
+        Derivatives of the logs of the sites at the posterior mean.
+    likelihood : RowSites
+    """
+
+    columns: FloatArray
+    pull: FloatArray
+    likelihood: RowSites
+
+    @classmethod
+    def of(cls, node: Approximation, likelihood: RowSites, columns: Any) -> Balance:
+        """From the approximation of a fit to all rows."""
+        return cls(np.asarray(columns), node.sites.shift - node.sites.precision * node.mean, likelihood)
+
+    def separates_without(self, rows: IntArray, sites: IntArray, share: FloatArray) -> bool:
+        """Whether the columns separate the responses without some rows, to which `share` (m,) of `sites` belong."""
+        left = np.ones(self.pull.size)
+        left[sites] -= share
+        keep = left > 0
+        if self._is_balanced(left[keep], keep):
+            return False
+        unit = self.columns[keep] / np.linalg.norm(self.columns[keep], axis=0)
+        return separation(np.round(unit, DIGITS), self.likelihood.without(rows)).found
+
+    def _is_balanced(self, left: FloatArray, keep: BoolArray) -> bool:
+        """Whether weights above 0 are found that keep the sites in balance of which something is `left`."""
+        columns, pull, sign = self.columns[keep], left * self.pull[keep], self.likelihood.rises()[keep]
+        size = np.abs(pull)
+        try:
+            change = columns @ np.linalg.solve((columns.T * size) @ columns, columns.T @ pull)
+        except np.linalg.LinAlgError:
+            return False
+        force = pull - size * change
+        rest = np.abs(columns.T @ force).max(initial=0.0)
+        if rest > BALANCED * (np.abs(columns.T) @ size).max(initial=0.0):
+            return False
+        return bool((sign * force > CLEAR * size)[sign != 0].all())
+
+    def needed(self) -> int | None:
+        """The first row without which the columns separate the responses; of rows with one site each."""
+        sign, size = self.likelihood.rises(), np.abs(self.pull)
+        some = self.likelihood.copies <= 1.0
+        try:
+            root = np.linalg.cholesky((self.columns.T * size) @ self.columns)
+            own = (scipy.linalg.solve_triangular(root, self.columns.T, lower=True) ** 2).sum(axis=0)
+            # By Schwarz' inequality no weight changes by more without a row.
+            bound = size * np.sqrt(own * own.max(initial=0.0))
+            some &= ~(bound < (1.0 - CLEAR) * (1.0 - size * own)) | (sign * self.pull <= 0)[sign != 0].any()
+        except np.linalg.LinAlgError:
+            pass
+        for i in np.flatnonzero(some).tolist():
+            row = np.array([i])
+            if self.separates_without(row, row, np.ones(1)):
+                return int(i)
+        return None
 
 
 def check_unpenalized(z: FloatArray, names: Sequence[str], likelihood: RowSites) -> None:
