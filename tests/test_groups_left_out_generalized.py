@@ -269,6 +269,8 @@ def test_what_the_unpenalised_columns_separate_without_it_has_no_density(family,
         codes = np.arange(20) if by is None else np.arange(20) % 7
         needed = [g for g in range(codes.max() + 1) if separated(family, frame[codes != g])]
         found[bool(needed)] += 1
+        if by is None:
+            assert np.flatnonzero(~np.isfinite(res.loo_log_density())).tolist() == needed
         if needed:
             with pytest.raises(ValueError, match=rf"(row|group) {needed[0]} has no leave-one-out density: w"):
                 res.loo(by=None if by is None else codes)

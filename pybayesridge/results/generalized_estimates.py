@@ -110,8 +110,13 @@ class GeneralizedEstimates(LinearEstimates):
         return self.sites_fit.left_out()
 
     def loo_log_density(self) -> FloatArray:
-        """Log probability or density of each row's response given the others, (n,). Internal."""
-        return self._left_out.log_score + self.sites_fit.likelihood.log_constants()
+        """Log probability or density of each row's response given the others, (n,). Internal.
+
+        It is -inf for rows without which unpenalised coefficients are not determined.
+        """
+        out: FloatArray = self._left_out.log_score + self.sites_fit.likelihood.log_constants()
+        out[self.sites_fit.needed_rows()] = -np.inf
+        return out
 
     @of_family  # type: ignore[prop-decorator]
     @property

@@ -127,19 +127,20 @@ class SitesFit:
 
     def rows_left_out(self) -> LeftOut:
         """Log probabilities of the rows given the others; needs the rows."""
-        if isinstance(self.likelihood, Likelihood):
-            self._refuse_needed_rows()
+        needed = self.needed_rows()
+        if needed:
+            raise NoDensityError(needed[0], SEPARATED)
         return rows_left_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
 
-    def _refuse_needed_rows(self) -> None:
-        """Refuse rows without which the unpenalised columns separate the responses."""
+    def needed_rows(self) -> list[int]:
+        """Rows without which the unpenalised columns separate the responses; not sought of ordered categories."""
+        if not isinstance(self.likelihood, Likelihood):
+            return []
         i = int(np.argmax(self.weight))
         node = self.nodes[i]
         assert isinstance(node, Approximation)
         flat = flat_columns(self.space_at(i).scaled(node.log_t2))
-        needed = Balance.of(node, self.likelihood.of_node(node), flat).needed() if flat.shape[1] else None
-        if needed is not None:
-            raise NoDensityError(needed, SEPARATED)
+        return Balance.of(node, self.likelihood.of_node(node), flat).needed() if flat.shape[1] else []
 
     def groups_left_out(self, codes: IntArray, solver: str) -> LeftOut:
         """Predictions of groups of rows from the others, given the group of each row (n,); needs the rows."""

@@ -236,8 +236,8 @@ class Balance:
             return False
         return bool((sign * force > CLEAR * size)[sign != 0].all())
 
-    def needed(self) -> int | None:
-        """The first row without which the columns separate the responses; of rows with one site each."""
+    def needed(self) -> list[int]:
+        """The rows without which the columns separate the responses; of rows with one site each."""
         sign, size = self.likelihood.rises(), np.abs(self.pull)
         some = self.likelihood.copies <= 1.0
         try:
@@ -248,11 +248,8 @@ class Balance:
             some &= ~(bound < (1.0 - CLEAR) * (1.0 - size * own)) | (sign * self.pull <= 0)[sign != 0].any()
         except np.linalg.LinAlgError:
             pass
-        for i in np.flatnonzero(some).tolist():
-            row = np.array([i])
-            if self.separates_without(row, row, np.ones(1)):
-                return int(i)
-        return None
+        one = np.ones(1)
+        return [i for i in np.flatnonzero(some).tolist() if self.separates_without(np.array([i]), np.array([i]), one)]
 
 
 def check_unpenalized(z: FloatArray, names: Sequence[str], likelihood: RowSites) -> None:
