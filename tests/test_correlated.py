@@ -208,10 +208,12 @@ def test_derivatives_of_the_likelihood(sigma2):
     np.testing.assert_allclose(slope, differences, rtol=1e-6)
 
 
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("prior", [R2, BetaPrime(1.0, 0.7, 2.0)])
-def test_the_prior_in_the_coordinates_is_that_of_the_variances(prior):
+def test_the_prior_in_the_coordinates_is_that_of_the_variances(prior, apart):
     problem, _ = problem_of(groups(levels=5, rows=4))
-    coordinates = problem.coordinates(prior).around(np.array([0.5, 0.1]))
+    coordinates = problem.coordinates(prior)
+    coordinates = (coordinates.each_apart() if apart else coordinates).around(np.array([0.5, 0.1]))
     terms, x = coordinates.terms, np.array([0.8, 1.3, -0.6])
 
     def outer(at):

@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.special import gammaln, logsumexp
 
 import pybayesridge.formula.bands as of_formula
 from pybayesridge import BayesRidge, DegenerateFitWarning, load
 from pybayesridge.bands import eliminated, mixed
 from pybayesridge.bands.eliminated import Eliminated
 from pybayesridge.bands.mixed_sampled import SampledPoints
+from pybayesridge.bands.shared import Head, Heads, Split
 from pybayesridge.bands.system import System
 from pybayesridge.models.banded import mixed_problem
 
@@ -25,6 +27,9 @@ NODES = 2e-2
 
 POINTS = 0.15
 """Likewise where one of them is over weighted points."""
+
+TAILS = 0.07
+"""Relative difference of standard deviations with a group of three levels, whose variance has a long tail."""
 
 N, S, D = 300, 40, 15
 
@@ -138,6 +143,85 @@ def test_integrated_variances(monkeypatch):
         assert (np.abs(wanted[name] - found[name]) < NODES * wanted["sd"]).all()
     drawn = second.sample(4000, rng=0)
     assert (np.abs(drawn.std() / second.bse - 1) < 0.15).all()
+
+
+THREE = "y ~ x + (1 | s) + (1 | d) + (1 | dept)"
+
+
+@pytest.mark.parametrize("given", [{}, {"weights": "w"}, {"unpenalized": None}])
+def test_what_nodes_have_in_common(given, few):
+    model = BayesRidge.from_formula(THREE, ratings(12), **{"unpenalized": "fixed", **given})
+    design, products = model._build()
+    system = mixed_problem(design, products, model.bands).system
+    if len(system.terms.bands) != 3:
+        assert Split.of(system, 0) is None
+        return
+    split = Split.of(system, 0)
+    heads, rows = Heads(split), system.rows(design, np.zeros((design.block.k, design.p)), np.eye(design.block.k))
+    rng = np.random.default_rng(12)
+    for root in np.exp(rng.normal(size=(4, 3))) * [
+        [1.0, 1.0, 0.0],
+        [1.0, 1.0, 1.0],
+        [1e-3, 30.0, 1.0],
+        [9.0, 0.1, 5.0],
+    ]:
+        factors = tuple(np.full((1, 1), each) for each in root)
+        plain, found = system.at(factors, 0), heads.at(factors)
+        assert found.log_determinant == pytest.approx(plain.log_determinant, rel=SAME)
+        assert found.left == pytest.approx(plain.left, rel=SAME)
+        close(plain.mean, found.mean)
+        head = Head.of(split, *split.of_head(factors), keep=True)
+        variances = head.variances(tuple(each[None] for each in factors), np.array([0]), rows)[0]
+        close(np.concatenate([plain.coefficient_variances(), plain.row_variances(rows)]), variances)
+    assert len(heads.known) == 4
+
+
+def by_grid(frame):
+    """Posterior means and standard deviations of the sds of s, d and dept, on a grid of logs of their variances."""
+    z = np.column_stack([np.ones(len(frame)), frame["x"] - frame["x"].mean()])
+    q = np.linalg.qr(z)[0]
+    columns = [np.eye(int(frame[name].max()) + 1)[frame[name]] for name in ("s", "d", "dept")]
+    x = np.hstack(columns)
+    x, y = x - q @ (q.T @ x), frame["y"] - q @ (q.T @ frame["y"])
+    last = np.cumsum([each.shape[1] for each in columns])[:-1]
+    size, nu = [(part**2).sum() / len(x) for part in np.split(x, last, axis=1)], len(x) - 2
+    e, b = x[:, : columns[0].shape[1]], x[:, columns[0].shape[1] :]
+    values, vectors = np.linalg.eigh(e.T @ e)
+    cross, on_e = vectors.T @ (e.T @ b), vectors.T @ (e.T @ y)
+    d, dept = columns[1].shape[1], columns[2].shape[1]
+    out = []
+    for first in np.linspace(-2.2, 0.4, 27):
+        shrunk = np.exp(first) / (1 + np.exp(first) * values)
+        f = b.T @ b - (cross.T * shrunk) @ cross
+        right, yy = b.T @ y - cross.T @ (shrunk * on_e), y @ y - shrunk @ on_e**2
+        for second in np.linspace(-3.2, 1.2, 30):
+            third = np.linspace(-14.0, 9.0, 93)
+            root = np.hstack(
+                [np.full((third.size, d), np.exp(second / 2)), np.tile(np.exp(third / 2)[:, None], dept)]
+            )
+            s = root[:, :, None] * f * root[:, None, :] + np.eye(len(f))
+            u = np.linalg.solve(s, (root * right)[..., None])[..., 0]
+            left = yy - (u * root) @ right
+            w = np.exp([np.full(third.size, first), np.full(third.size, second), third]).T * size
+            log_p = -0.5 * (np.linalg.slogdet(s)[1] + np.log1p(np.exp(first) * values).sum() + nu * np.log(left))
+            log_p += 0.5 * np.log(w).sum(axis=1) - np.log(w.sum(axis=1)) - np.log1p(w.sum(axis=1))
+            out.append(np.column_stack([log_p, left, w / size]))
+    log_p, left, *t = np.vstack(out).T
+    weight = np.exp(log_p - logsumexp(log_p))
+    root = np.exp(gammaln((nu - 1) / 2) - gammaln(nu / 2)) * np.sqrt(left / 2)
+    mean = np.array([weight @ (np.sqrt(each) * root) for each in t])
+    return mean, np.sqrt(np.array([weight @ (each * left / (nu - 2)) for each in t]) - mean**2)
+
+
+def test_three_variances_one_of_them_of_few_levels(few):
+    frame = ratings(0, 1000, 100, 24)
+    res = BayesRidge.from_formula(THREE, frame, unpenalized="fixed").fit()
+    assert res.converged
+    assert res.band_fit.coordinates[0].apart
+    mean, sd = by_grid(frame)
+    found = res.variance_components()
+    assert (np.abs(found["mean"] - mean) < NODES * sd).all()
+    assert (np.abs(found["sd"] - sd) < TAILS * sd).all()
 
 
 @pytest.mark.parametrize("parameterization", ["tau2", "tau"])

@@ -19,6 +19,9 @@ vanish, one of them or all, and falls exponentially on all sides. A correlation 
 probability, so that its prior is standard normal. Where v has another sign, so have the correlations of its band: all
 2^K reflections of a point are the same, and one of them is needed. Which is left to a window of the x, a product of
 normal distribution functions of the x_k, whose sum over the reflections is 1: it keeps the density smooth.
+
+Where the variances cannot all vanish, c = 0 will do, so that each of them is a function of its own coordinate alone.
+The density then has a factor ``|v|^(2a - K)``.
 """
 
 from __future__ import annotations
@@ -150,6 +153,8 @@ class CovarianceCoordinates:
         ``e_k``.
     window : (K,) array
         Standard deviations of the normal distribution functions.
+    apart : bool
+        Whether c is 0.
     """
 
     terms: Terms
@@ -158,6 +163,7 @@ class CovarianceCoordinates:
     log_unit: float
     width: FloatArray
     window: FloatArray
+    apart: bool = False
 
     @classmethod
     def of(cls, terms: Terms, a: float, b: float, log_unit: float, scale: FloatArray) -> CovarianceCoordinates:
@@ -173,10 +179,14 @@ class CovarianceCoordinates:
         center = np.sqrt(w.sum() + (scale**2).sum()) ** (1 / (1 + power))
         return replace(self, width=scale / center**power)
 
+    def each_apart(self) -> CovarianceCoordinates:
+        """The same with c = 0, before :meth:`around` is applied."""
+        return replace(self, width=self.width * np.sqrt((self.width**2).sum()) ** self.power, apart=True)
+
     @property
     def power(self) -> float:
         """``c``."""
-        return self.terms.count / (2 * self.a) - 1
+        return 0.0 if self.apart else self.terms.count / (2 * self.a) - 1
 
     def factors(self, x: FloatArray) -> Factors:
         """A of each term at coordinates (…, d)."""
@@ -213,6 +223,8 @@ class CovarianceCoordinates:
             + np.log(np.cosh(x[..., :count])).sum(axis=-1)
             + normal
         )
+        if self.apart:
+            out += (self.a - count / 2) * np.log(np.maximum(own, LEAST))
         return out
 
     def bounds(self, most: float) -> FloatArray:

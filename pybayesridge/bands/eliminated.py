@@ -318,19 +318,39 @@ class Eliminated:
 
     def _scaled(self, factors: Factors, weight: FloatArray) -> FloatArray:
         """S, of which the upper triangle is right, from the weights (p1,) of ``B'E diag(weight) E'B``."""
-        roots, p2, groups = self.roots(factors), self.rest.size, self.grouped.shape[1]
-        code = built()
-        if roots is None or code is None or not is_plain(self.grouped):
+        roots, penalized = self.roots(factors), np.arange(self.rest.size)
+        if roots is not None:
+            s = self.upper(roots, weight)
+        else:
             s = self.times_factors(self.within + self.between(weight), factors).T
             s = self.times_factors(s, factors)
-            s[np.arange(p2), np.arange(p2)] += 1.0
-            return s
+        s[penalized, penalized] += 1.0
+        return s
+
+    def upper(self, roots: FloatArray, weight: FloatArray) -> FloatArray:
+        """F, rows and columns times `roots` (p2 + k,), of which the upper triangle is right, by weights likewise."""
+        code, groups = built(), self.grouped.shape[1]
+        if code is None or not is_plain(self.grouped):
+            out: FloatArray = roots[:, None] * (self.within + self.between(weight)) * roots
+            return out
         s = sparse_square(self.grouped, weight, len(self.within))
         scaled_dense = self.dense * weight[:, None]
         s[:groups, groups:] = np.asarray(self.grouped.T @ scaled_dense)
         s[groups:, groups:] = self.dense.T @ scaled_dense
-        code.groups_scaled(roots.ctypes.data, self.within.ctypes.data, len(s), p2, s.ctypes.data)
+        code.groups_scaled(roots.ctypes.data, self.within.ctypes.data, len(s), 0, s.ctypes.data)
         return s
+
+    def forms(self, u: FloatArray) -> FloatArray:
+        """``c_s U c_s'`` of all eliminated levels for u (p2 + k, p2 + k), (p1,)."""
+        groups, dense = self.grouped.shape[1], self.dense
+        beside = 2 * np.asarray(self.grouped @ u[:groups, groups:]) + dense @ u[groups:, groups:]
+        own = u[:groups, :groups]
+        if sparse.issparse(self.grouped):
+            of_groups = sparse_forms(self.grouped, np.ascontiguousarray(own))
+        else:
+            of_groups = ((self.grouped @ own) * self.grouped).sum(axis=1)
+        out: FloatArray = of_groups + (beside * dense).sum(axis=1)
+        return out
 
     def rows(self, design: Design, x_rows: Any, z_rows: FloatArray) -> SplitRows:
         """What multiplies the coefficients, from rows of the columns (m, p) and of Z (m, k) on the user's scale."""
@@ -441,20 +461,7 @@ class EliminatedSolved:
 
     def _spread(self, covariance: FloatArray) -> float:
         """Sum over levels of ``c_s U c_s' / h_s^2``."""
-        return float((self._forms(covariance) / self.h**2).sum())
-
-    def _forms(self, u: FloatArray) -> FloatArray:
-        """``c_s U c_s'`` of all eliminated levels, (p1,)."""
-        system = self.system
-        groups, dense = system.grouped.shape[1], system.dense
-        beside = 2 * np.asarray(system.grouped @ u[:groups, groups:]) + dense @ u[groups:, groups:]
-        own = u[:groups, :groups]
-        if sparse.issparse(system.grouped):
-            of_groups = sparse_forms(system.grouped, np.ascontiguousarray(own))
-        else:
-            of_groups = ((system.grouped @ own) * system.grouped).sum(axis=1)
-        out: FloatArray = of_groups + (beside * dense).sum(axis=1)
-        return out
+        return float((self.system.forms(covariance) / self.h**2).sum())
 
     @property
     def trace(self) -> float:
@@ -545,7 +552,7 @@ class EliminatedSolved:
         out += ratio * x**2
         x = ratio * x
         order = np.argsort(level, kind="stable")
-        spread = self._forms(u)
+        spread = self.system.forms(u)
         for part, of_rest in self._levels(u):
             first, last = np.searchsorted(level[order], [part.start, part.stop])
             some = order[first:last]
@@ -587,7 +594,7 @@ class EliminatedSolved:
         u = self._covariance(self._inverse())
         out[system.rest] = np.diag(u)[: system.rest.size]
         ratio = self.root**2 / self.h
-        out[system.levels] = ratio + ratio**2 * self._forms(u)
+        out[system.levels] = ratio + ratio**2 * system.forms(u)
         return out
 
     def draws(self, rng: np.random.Generator, size: int) -> FloatArray:

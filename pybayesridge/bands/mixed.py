@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import scipy
@@ -18,6 +19,7 @@ from pybayesridge.bands.mixed_posterior import MixedNodes, MixedPosterior
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.mixed_sampled import ACCEPTED, FIRST_POINTS, SampledPoints, Scores, first_proposal, sampled
 from pybayesridge.bands.posterior import BandDraws
+from pybayesridge.bands.shared import Heads, SharedSolved, Split
 from pybayesridge.bands.system import Solved, System, answer
 from pybayesridge.ridge.density import log_marginal
 from pybayesridge.ridge.explained import LEAST, number_of_draws
@@ -69,6 +71,9 @@ NOTHING = -23.0
 
 MOST = 23.0
 """Variances whose log total is larger are not looked at: a maximum there is where there is no noise."""
+
+AWAY = 10.0
+"""Posterior standard deviations that a band is away from 0 where the variances cannot all vanish."""
 
 CERTAIN = 1e-6
 """A correlation this close to 1 or -1 is that."""
@@ -283,7 +288,11 @@ class _Found:
 
 
 def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: PenaltyLikelihood, tol: float) -> _Found:
-    coordinates, origin, root, count = _place(problem, prior, likelihood)
+    split = Split.of(problem.system, 0)
+    coordinates, origin, root, count = _place(problem, prior, likelihood, split)
+    at: Callable[[Factors], Solved | EliminatedSolved | SharedSolved] = partial(problem.system.at, target=0)
+    if split is not None and coordinates.apart:
+        at = Heads(split).at
 
     places: CovarianceCoordinates | Scores = coordinates
     aim = tol
@@ -296,7 +305,7 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: PenaltyLikel
         total = float(places.terms.totals(factors).sum())
         if total > np.exp(MOST):
             return Value(-np.inf, 0.0, 0.0, np.zeros(problem.design.p))
-        solved = problem.system.at(factors, 0)
+        solved = at(factors)
         rss, mean = answer(solved, problem.design)
         value = _log_likelihood(solved, rss, likelihood) + float(places.log_density(x, factors))
         return Value(value, float(np.log1p(total)), float(np.log(rss)), mean)
@@ -338,24 +347,32 @@ def _refinement(system: System | Eliminated, dimension: int) -> Refinement:
 
 
 def _place(
-    problem: MixedProblem, prior: BetaPrime, likelihood: PenaltyLikelihood
+    problem: MixedProblem, prior: BetaPrime, likelihood: PenaltyLikelihood, split: Split | None
 ) -> tuple[CovarianceCoordinates, FloatArray, FloatArray, int]:
-    """Coordinates that suit the posterior, its mode in these, a root of its covariance, and solutions needed."""
+    """Coordinates that suit the posterior, its mode in these, a root of its covariance, and solutions needed.
+
+    With a `split` each variance has a coordinate of its own if some are far from 0, and the root is such that those
+    on which most depends change least often from point to point.
+    """
     first, terms = problem.coordinates(prior), problem.terms
     starts = [first.of_factors(independent(terms, total)) for total in STARTS]
     slope = problem.system.slope
     found, count = _mode(lambda x: _objective(problem, first, likelihood, x), starts, first.bounds(MOST), slope=slope)
     factors = first.factors(found)
-    coordinates = first.around(terms.variances(factors) * terms.size)
-
-    def objective(x: FloatArray) -> tuple[float, FloatArray]:
-        return _objective(problem, coordinates, likelihood, x)
-
-    mode, more = _mode(objective, [coordinates.of_factors(factors)], coordinates.bounds(MOST), slope=slope)
-    mode = coordinates.of_factors(coordinates.factors(mode))
-    root = root_at(-_jacobian(lambda x: objective(x)[1], mode, BEND))
-    window = WINDOW * np.sqrt((root**2).sum(axis=1))[: terms.count]
-    return replace(coordinates, window=window), mode, root, count + more + 2 * mode.size
+    for each in [first] if split is None else [first.each_apart(), first]:
+        coordinates = each.around(terms.variances(factors) * terms.size)
+        objective = partial(_objective, problem, coordinates, likelihood)
+        mode, more = _mode(objective, [coordinates.of_factors(factors)], coordinates.bounds(MOST), slope=slope)
+        mode = coordinates.of_factors(coordinates.factors(mode))
+        curvature = -_jacobian(lambda x, of=objective: of(x)[1], mode, BEND)
+        count += more + 2 * mode.size
+        order = split.order if split is not None and coordinates.apart else list(range(mode.size))
+        root = np.empty_like(curvature)
+        root[order] = root_at(curvature[np.ix_(order, order)])
+        spread = np.sqrt((root**2).sum(axis=1))[: terms.count]
+        if not coordinates.apart or (mode[: terms.count] / spread).max() > AWAY:
+            break
+    return replace(coordinates, window=WINDOW * spread), mode, root, count
 
 
 def independent(terms: Terms, log_total: float) -> Factors:
@@ -364,7 +381,9 @@ def independent(terms: Terms, log_total: float) -> Factors:
     return tuple(np.diag(root[list(each)]) for each in terms.bands)
 
 
-def _log_likelihood(solved: Solved | EliminatedSolved, rss: float, likelihood: PenaltyLikelihood) -> float:
+def _log_likelihood(
+    solved: Solved | EliminatedSolved | SharedSolved, rss: float, likelihood: PenaltyLikelihood
+) -> float:
     return -0.5 * solved.log_determinant - float(likelihood.marginal(np.array([rss]))[0])
 
 

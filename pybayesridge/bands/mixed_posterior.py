@@ -14,6 +14,7 @@ from pybayesridge.bands.covariance import Factors, entries_of
 from pybayesridge.bands.eliminated import Eliminated, EliminatedSolved, SplitRows
 from pybayesridge.bands.interpolation import filled
 from pybayesridge.bands.posterior import LEFT_OUT, BandCoefficients
+from pybayesridge.bands.shared import Head, Split
 from pybayesridge.bands.system import Solved, System
 from pybayesridge.design.design import Design
 from pybayesridge.linalg.blocks import even_parts, is_all
@@ -43,6 +44,9 @@ MOST_OF_SPLIT = 1 << 24
 
 OF_ROWS = 1 << 23
 """Likewise of rows that are predicted from the others, where the equations are solved for every part."""
+
+NODES_OF_HEAD = 4
+"""Variances are found head by head, see :mod:`pybayesridge.bands.shared`, where these have at least so many nodes."""
 
 SPLIT_ROWS = 2_000
 """Most rows of a group that is left out where another group has so many levels that their columns are sparse."""
@@ -227,7 +231,14 @@ class MixedPosterior:
                 return np.concatenate([one.coefficient_variances(), one.row_variances(rows)])
 
             every = np.arange(nodes.weight.size)
-            if self.interpolated(target):
+            split = Split.of(self.system, target)
+            heads = [every] if split is None else split.nodes_by_head(nodes.factors)
+            if split is not None and len(heads) * NODES_OF_HEAD <= every.size:
+                found = np.empty((every.size, self.design.p + self.design.block.k))
+                for some in heads:
+                    head = Head.of(split, *split.of_head(nodes.factors_at(some[0])), keep=True)
+                    found[some] = head.variances(nodes.factors, some, rows)
+            elif self.interpolated(target):
                 unit = self._prior_variances(target)
                 found = unit * np.exp(filled(self._features(target), nodes.weight, lambda m: np.log(at(m) / unit[m])))
             else:
