@@ -127,8 +127,6 @@ class Head:
         ``F_22 - G'G``.
     right : (r,) array
         ``r_2 - G' L_11^-1 a r_1``.
-    from_head, per_rest : (p1,) and (p1, r) arrays
-        ``E'B b`` is the first plus the second times b_2.
     """
 
     split: Split
@@ -141,8 +139,6 @@ class Head:
     solution: FloatArray
     rest: FloatArray
     right: FloatArray
-    from_head: FloatArray
-    per_rest: FloatArray
 
     @classmethod
     def of(cls, split: Split, root: float, own: float, *, keep: bool = False) -> Head:
@@ -167,10 +163,6 @@ class Head:
         g, z = half[:, :-1], half[:, -1]
         whole = solve_triangular(lower, half, lower=True, trans="T", check_finite=False)
         across, solution = whole[:, :-1], whole[:, -1]
-        spread = np.zeros((len(system.whole), rest.size + 1))
-        spread[at] = own * np.column_stack([-across, solution])
-        spread[rest, np.arange(rest.size)] = 1.0
-        of_levels = system.times_rest(spread)
         return cls(
             split=split,
             root=root,
@@ -182,8 +174,6 @@ class Head:
             solution=solution,
             rest=beside[rest] - g.T @ g,
             right=right[rest] - g.T @ z,
-            from_head=of_levels[:, -1],
-            per_rest=of_levels[:, :-1],
         )
 
     def _factor(self, roots: FloatArray) -> tuple[FloatArray, bool]:
@@ -203,7 +193,7 @@ class Head:
         beside[self.split.at] = self.own * (self.solution - self.across @ b2)
         mean, xty = np.empty(system.p), system.xty[:, 0]
         mean[system.rest] = beside[: system.rest.size]
-        of_levels = self.from_head + self.per_rest @ b2
+        of_levels = system.times_rest(beside[:, None])[:, 0]
         mean[system.levels] = self.root**2 * (xty[system.levels] - of_levels) / self.h
         log_determinant = self.log_determinant + 2.0 * float(np.log(np.diag(lower)).sum())
         return SharedSolved(log_determinant, mean, 1.0 - float(xty @ mean))
@@ -216,19 +206,19 @@ class Head:
         inverse, info = dpotri(self.lower, lower=1)
         if info:
             raise np.linalg.LinAlgError("the equations of the columns are singular")
-        full = np.zeros((len(system.whole), len(system.whole)))
-        inverse = self.own**2 * (np.tril(inverse) + np.tril(inverse, -1).T)
-        full[np.ix_(split.at, split.at)] = inverse
-        ratio = self.root**2 / self.h
+        u = np.zeros((len(system.whole), len(system.whole)))
+        at, rest = np.ix_(split.at, split.at), split.rest[split.ones > 0]
+        u[at] = self.own**2 * inverse
+        u[at] += self.own**2 * inverse.T
+        u[np.diag_indices_from(u)] /= 2
+        across, ratio = self.own * self.across, self.root**2 / self.h
+        spread = np.zeros((len(u), split.rest.size))
+        spread[split.at], spread[split.rest, np.arange(split.rest.size)] = -across, 1.0
         out = np.empty((nodes.size, system.p + rows.dense.shape[0]))
-        of_rest = out[:, : system.p][:, system.rest]
-        at, rest = split.at[split.at < system.rest.size], split.rest[split.ones > 0]
-        across = self.own * self.across
-        of_rest[:, at] = np.diag(inverse) + _forms(across, k)
-        of_rest[:, rest] = np.einsum("mii->mi", k)[:, split.ones > 0]
-        out[:, system.rest] = of_rest
-        out[:, system.levels] = ratio + ratio**2 * (system.forms(full) + _forms(self.per_rest, k))
-        beside = np.zeros((rows.dense.shape[0], len(system.whole)))
+        out[:, system.rest[split.at]] = np.diag(u)[split.at] + _forms(across, k)
+        out[:, system.rest[rest]] = np.einsum("mii->mi", k)[:, split.ones > 0]
+        out[:, system.levels] = ratio + ratio**2 * (system.forms(u) + _forms(system.times_rest(spread), k))
+        beside = np.zeros((rows.dense.shape[0], len(u)))
         beside[:, system.grouped.shape[1] :] = rows.dense
         out[:, system.p :] = _forms(beside[:, split.rest], k)
         return out
