@@ -131,7 +131,7 @@ def test_polynomials_of_the_degree_are_interpolated_exactly(count):
         assert (rule.shares >= 0).all()
         np.testing.assert_allclose(rule.shares.sum(axis=1), 1.0, rtol=1e-14)
         values, expected = ((each @ np.arange(1.0, count + 1)) ** degree for each in (rule.shares, points.shares))
-        found = rule.interpolation(points) @ values
+        found = rule.between(points.shares) @ values
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
         np.testing.assert_array_equal(rule.lower(1).shares, PolynomialRule.of(1, np.zeros(count)).shares)
 
@@ -163,7 +163,7 @@ def test_weights_that_are_not_negative_keep_means_of_shares():
     density = np.exp(-0.5 * ((points.shares[:, :, None] - middle) ** 2).sum(axis=1) / 0.15**2)
     density *= np.exp(points.log_weight)[:, None]
     density /= density.sum(axis=0)
-    found = rule.nonnegative(rule.interpolation(points).T @ density, rule.shares)
+    found = rule.nonnegative(rule.between(points.shares).T @ density, rule.shares)
     assert (found >= 0).all()
     np.testing.assert_allclose(found.sum(axis=0), 1.0, rtol=1e-12)
     assert np.abs(rule.shares.T @ found - points.shares.T @ density).max() < 0.05
@@ -256,7 +256,7 @@ def test_parts_cover_all_shares_and_are_integrated_over(count):
             assert ((angles >= rule.box.low) & (angles <= rule.box.high)).all()
             points = rule.points(12)
             values, expected = ((each @ np.arange(1.0, count + 1)) ** 6 for each in (rule.shares, points.shares))
-            np.testing.assert_allclose(rule.interpolation(points) @ values, expected, rtol=1e-9)
+            np.testing.assert_allclose(rule.between(points.shares) @ values, expected, rtol=1e-9)
             for edge in (1e-6, 1e-4):
                 ends = edges(low, edge)
                 np.testing.assert_allclose(ends.sum(axis=1), 1.0, rtol=1e-14)

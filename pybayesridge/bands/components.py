@@ -40,6 +40,9 @@ BINS = 4096
 NEGLIGIBLE = 1e-12
 """Shares with a smaller weight are no part of distribution functions."""
 
+LEAST_MASS = 1e-13
+"""Points of the grid with a smaller weight are left out."""
+
 LEAST = 10.0 ** -np.arange(1, 13, 2)
 """Shares of such sizes are told apart by the centre of the total given the shares."""
 
@@ -86,7 +89,7 @@ class ShareNodes:
     unit2 : float
         Squared norm of the target.
     in_logs : bool
-        How densities are interpolated between the nodes; see :meth:`ShareRule.interpolation`.
+        How densities are interpolated between the nodes; see :meth:`ShareRule.interpolated`.
     """
 
     rule: ShareRule | PolynomialRule
@@ -143,8 +146,7 @@ class Totals:
         """From the joint density (A, L) times the weights of the points."""
         weight = mass.sum(axis=1)
         keep = weight > NEGLIGIBLE * weight.sum()
-        curve = scipy.interpolate.CubicSpline(at, mass[keep], axis=1)
-        cdf = curve.antiderivative()(at)
+        cdf = (at[1] - at[0]) * mass[keep] @ _integrals(at.size)
         total = cdf[:, -1:]
         weight = weight[keep] / weight[keep].sum()
         return cls(weight, shares[keep], center[keep], at, mass[keep] / total, cdf / total)
@@ -214,33 +216,25 @@ class VarianceGrid:
                 for s, log_t2 in zip(spectra, log_w + units[:, None], strict=True)
             ]
         )
-        if isinstance(rule, ShareRule) and not rule.order:
-            finer, between = rule, np.eye(len(rule.shares))
-        else:
-            order, pieces = 1 if nodes.count == 1 else ORDER, pieces_of(*PIECES[nodes.count])
-            if isinstance(rule, PolynomialRule):
-                finer = rule.points(order, pieces)
-            else:
-                finer = ShareRule.of(rule.box, order, pieces)
-            between = rule.interpolation(finer, in_logs=nodes.in_logs)
+        finer, between = _finer(nodes)
         # The density of the shares, whose interpolation was checked, times that of the total given them.
-        log_shares = between @ nodes.log_evidence
-        terms = between @ log_p
-        terms += (log_shares + _of_target(finer, nodes.target) - logsumexp(terms, axis=1))[:, None]
-        mass = np.exp(terms - logsumexp(terms))
-        weight = mass.ravel()
+        log_shares = between(nodes.log_evidence[:, None])[:, 0] + _of_target(finer, nodes.target)
+        some = np.flatnonzero(log_shares > log_shares.max() + np.log(LEAST_MASS))
+        shares = finer.shares[some]
+        terms = between(log_p)[some]
+        mass = np.exp(terms - terms.max(axis=1, keepdims=True))
+        mass *= (np.exp(log_shares[some] - logsumexp(log_shares[some])) / mass.sum(axis=1))[:, None]
+        keep = mass > LEAST_MASS
+        of, place = np.nonzero(keep)
+        weight = mass[keep] / mass[keep].sum()
         likelihood = models[0].likelihood
-        rss = np.exp(between @ log_rss)
-        scale2 = likelihood.scale2(rss[..., None]).ravel() * nodes.unit2
-        center = _features(finer.shares, _least(nodes)) @ slopes
-        w = (center[:, None] + at).ravel()
-        shares = np.repeat(finer.shares, at.size, axis=0)
-        keep = weight > 1e-13
-        weight = weight[keep] / weight[keep].sum()
-        share = shares[keep] / (1 + np.exp(-w[keep]))[:, None]
-        totals = Totals.of(finer.shares, center, at, mass)
-        log_t = log_variances(shares[keep], w[keep], nodes.log_unit)
-        return cls(weight, log_t, share, scale2[keep], likelihood.df, totals)
+        rss = np.exp(between(log_rss)[some][keep])
+        scale2 = likelihood.scale2(rss[:, None])[:, 0] * nodes.unit2
+        center = _features(shares, _least(nodes)) @ slopes
+        w = center[of] + at[place]
+        share = shares[of] / (1 + np.exp(-w))[:, None]
+        log_t = log_variances(shares, np.zeros(len(shares)), nodes.log_unit)[of] + w[:, None]
+        return cls(weight, log_t, share, scale2, likelihood.df, Totals.of(shares, center, at, mass))
 
     def noise(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
         """Posterior mean and quantiles of the noise variance."""
@@ -391,6 +385,27 @@ class VarianceGrid:
         while below(high) < probabilities.max(initial=0.0) and high < points[-1] + 700:
             high += 5.0 + 100.0 / self.df
         return mean, np.exp(_roots(below, probabilities, low, high, 1e-9))
+
+
+@functools.cache
+def _integrals(count: int) -> FloatArray:
+    """What values at 0, 1, …, of a cubic spline count in its integrals up to these points, (count, count)."""
+    points = np.arange(float(count))
+    return np.asarray(scipy.interpolate.CubicSpline(points, np.eye(count)).antiderivative()(points)).T
+
+
+def _finer(nodes: ShareNodes) -> tuple[ShareRule, Callable[[FloatArray], FloatArray]]:
+    """The points over the shares to which functions are interpolated, and their values (A, L) from those (M, L)."""
+    rule = nodes.rule
+    if isinstance(rule, ShareRule) and not rule.order:
+        return rule, lambda values: values
+    order, pieces = 1 if nodes.count == 1 else ORDER, pieces_of(*PIECES[nodes.count])
+    if isinstance(rule, PolynomialRule):
+        points = rule.points(order, pieces)
+        matrix = rule.between(points.shares)
+        return points, lambda values: matrix @ values
+    finer = ShareRule.of(rule.box, order, pieces)
+    return finer, lambda values: rule.interpolated(finer, values, in_logs=nodes.in_logs)
 
 
 def _of_target(rule: ShareRule, target: int) -> FloatArray:

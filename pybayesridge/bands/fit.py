@@ -581,7 +581,7 @@ def _off(coarse: _Summary, fine: _Summary, in_logs: bool) -> FloatArray:
     """
     if coarse.rule.order == 1:
         return np.zeros(coarse.log_integrals.shape[1])
-    between = coarse.rule.interpolation(fine.rule, in_logs=in_logs) @ coarse.log_integrals
+    between = coarse.rule.interpolated(fine.rule, coarse.log_integrals, in_logs=in_logs)
     out: FloatArray = 0.5 * (fine.weight * np.abs(between - fine.log_integrals)).sum(axis=0)
     return out
 

@@ -65,7 +65,7 @@ class BandFit:
         Where the penalties are fixed, the log of the total of the bands at each node: there is one for each target,
         or one for all of them.
     in_logs : bool
-        How densities are interpolated between the nodes; see :meth:`ShareRule.interpolation`.
+        How densities are interpolated between the nodes; see :meth:`ShareRule.interpolated`.
     log_evidence : (M, q) array or None
         Logs of the integrals over the total at each node, which is what is interpolated; None where `weight` says it.
     """

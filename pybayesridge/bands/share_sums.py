@@ -130,7 +130,7 @@ def by_degrees(known: Known, rule: PolynomialRule, at_edges: FloatArray, tol: fl
     bands, q = rule.shares.shape[1], known.log_integral.shape[1]
     fine, coarser = (rule.points(order) for order in (FINE[bands], 2 * FINE[bands] // 3))
     rules = [(rule, fine), (rule, coarser), *((rule.lower(rule.degree - less), fine) for less in (1, 2))]
-    between = [one.interpolation(points) for one, points in rules]
+    between = [one.between(points.shares) for one, points in rules]
     parts = []
     for some in even_parts(q, max(1, AT_ONCE // len(fine.shares))):
         own = known.of_targets(some)

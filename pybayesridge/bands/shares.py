@@ -11,7 +11,6 @@ share vanishes: Gauss-Legendre rules in the angles converge geometrically.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
@@ -103,22 +102,24 @@ class ShareRule:
                 high[j] = points[some[-1] + 1]
         return Box(low, high)
 
-    def interpolation(self, other: ShareRule, *, in_logs: bool) -> FloatArray:
-        """The matrix from values of a function at these nodes to values between them, at those of another rule.
+    def interpolated(self, other: ShareRule, values: FloatArray, *, in_logs: bool) -> FloatArray:
+        """Values of functions between the nodes, at those of another rule.
 
         Parameters
         ----------
         other : ShareRule
             In the box of this one.
+        values : (M, L) array
+            At these nodes.
         in_logs : bool
             By cubic splines in the logs of the tangents, in which log densities are smooth near shares of zero; else
             by polynomials in the angles.
 
         Returns
         -------
-        (M', M) array
+        (M', L) array
         """
-        out: Any = np.ones((1, 1))
+        out, count = values, values.shape[1]
         for j in range(self.box.low.size):
             here, there = np.unique(self.angles[:, j]), np.unique(other.angles[:, j])
             middle, half = (self.box.low[j] + self.box.high[j]) / 2, (self.box.high[j] - self.box.low[j]) / 2
@@ -128,7 +129,10 @@ class ShareRule:
             else:
                 to_coefficients = np.linalg.inv(legvander((here - middle) / half, self.order - 1))
                 one = legvander((there - middle) / half, self.order - 1) @ to_coefficients
-            out = np.kron(out, one)
+            # One angle after the other: those before it have the points of the other rule, those after it the nodes.
+            rest = self.order ** (self.box.low.size - j - 1)
+            out = np.matmul(one, out.reshape(-1, here.size, rest * count))
+            out = out.reshape(-1, count)
         return np.asarray(out, dtype=np.float64)
 
 

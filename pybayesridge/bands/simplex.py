@@ -111,12 +111,6 @@ class PolynomialRule:
         """The rule of a lower degree, whose nodes are the first of these."""
         return replace(self, degree=degree, shares=self.shares[: terms_of(self.low.size, degree)])
 
-    def interpolation(self, other: ShareRule, *, in_logs: bool = False) -> FloatArray:
-        """The matrix (M', M) from values at these nodes to values at those of another rule: by polynomials only."""
-        if in_logs:
-            raise ValueError("polynomials are those of the shares, not of their logs")
-        return self.between(other.shares)
-
     def between(self, shares: FloatArray) -> FloatArray:
         """The matrix (M', M) from values at these nodes to values at shares (M', K)."""
         return np.asarray(np.linalg.solve(self._basis(self.shares).T, self._basis(shares).T).T, dtype=np.float64)

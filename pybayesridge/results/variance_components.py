@@ -34,6 +34,9 @@ COMPONENTS = [
 ]
 """Columns of the table of variance components."""
 
+MOST_GRIDS = 8
+"""Posteriors of so many targets are held: with three bands each can take 60 MB."""
+
 
 class VarianceComponents(LinearEstimates):
     """The part of results that is about the variances of bands; goes before others in the list of bases."""
@@ -53,12 +56,14 @@ class VarianceComponents(LinearEstimates):
     def variance_grid(self, i: int) -> Variances:
         """The joint posterior of the variances of the bands and of any noise, for one target."""
         if i not in self._grids:
+            if len(self._grids) >= MOST_GRIDS:
+                self._grids.pop(next(iter(self._grids)))
             self._grids[i] = self._made_grid(i)
         return self._grids[i]
 
     @cached_property
     def _grids(self) -> dict[int, Variances]:
-        """Those that were made."""
+        """Those that were made last."""
         return {}
 
     def variance_components(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -169,21 +174,21 @@ class VarianceComponents(LinearEstimates):
         return wanted
 
     def components_of(self, i: int, alpha: float) -> FloatArray:
-        """The values of :meth:`variance_components` of a target, (K, 8)."""
-        grid, at = self.variance_grid(i), np.array([alpha / 2, 1 - alpha / 2])
+        """The values of :meth:`variance_components` of a target but for bounds, (K, 8)."""
+        return self._components_with_bounds(i, alpha)[:, :-2]
+
+    def _components_with_bounds(self, i: int, alpha: float) -> FloatArray:
+        grid, at = self.variance_grid(i), np.array([alpha / 2, 1 - alpha / 2, 1 - alpha])
         rows = []
         for k in range(len(self.bands.names)):
-            mean, ends, sd = grid.sd(k, at)
-            share, of_share, below = grid.shares(k, at)
-            rows.append([mean, sd, *ends, share, *of_share, below])
+            mean, (low, high, bound), sd = grid.sd(k, at)
+            share, (share_low, share_high, share_bound), below = grid.shares(k, at)
+            rows.append([mean, sd, low, high, share, share_low, share_high, below, bound, share_bound])
         return np.array(rows)
 
     def _variance_table(self, i: int, alpha: float) -> FloatArray:
         """The values of :meth:`variance_components` of a target, with correlations, (K + number of these, 10)."""
-        grid, at = self.variance_grid(i), np.array([1 - alpha])
-        bounds = [[grid.sd(k, at)[1][0], grid.shares(k, at)[1][0]] for k in range(len(self.bands.names))]
-        out = np.column_stack([self.components_of(i, alpha), np.reshape(bounds, (-1, 2))])
-        correlations = self.correlations_of(i, alpha)
+        out, correlations = self._components_with_bounds(i, alpha), self.correlations_of(i, alpha)
         rest = np.full((len(correlations), out.shape[1] - 4), np.nan)
         return np.vstack([out, np.column_stack([correlations, rest])])
 
