@@ -306,7 +306,10 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: PenaltyLikel
         if total > np.exp(MOST):
             return Value(-np.inf, 0.0, 0.0, np.zeros(problem.design.p))
         solved = at(factors)
-        rss, mean = answer(solved, problem.design)
+        if isinstance(solved, SharedSolved):
+            rss, mean = solved.left, solved.mean
+        else:
+            rss, mean = answer(solved, problem.design)
         value = _log_likelihood(solved, rss, likelihood) + float(places.log_density(x, factors))
         return Value(value, float(np.log1p(total)), float(np.log(rss)), mean)
 
@@ -351,21 +354,20 @@ def _place(
 ) -> tuple[CovarianceCoordinates, FloatArray, FloatArray, int]:
     """Coordinates that suit the posterior, its mode in these, a root of its covariance, and solutions needed.
 
-    With a `split` each variance has a coordinate of its own if some are far from 0, and the root is such that those
-    on which most depends change least often from point to point.
+    Where one of three groups is eliminated, each variance has a coordinate of its own if some are far from 0: a long
+    tail of one of them is then straight. With a `split` the root is such that those on which most depends change
+    least often from point to point.
     """
     first, terms = problem.coordinates(prior), problem.terms
     starts = [first.of_factors(independent(terms, total)) for total in STARTS]
     slope = problem.system.slope
     found, count = _mode(lambda x: _objective(problem, first, likelihood, x), starts, first.bounds(MOST), slope=slope)
     factors = first.factors(found)
-    for each in [first] if split is None else [first.each_apart(), first]:
+    three = isinstance(problem.system, Eliminated) and terms.dimension == terms.count == MOST_DIMENSIONS
+    for each in [first.each_apart(), first] if three else [first]:
         coordinates = each.around(terms.variances(factors) * terms.size)
-        objective = partial(_objective, problem, coordinates, likelihood)
-        mode, more = _mode(objective, [coordinates.of_factors(factors)], coordinates.bounds(MOST), slope=slope)
-        mode = coordinates.of_factors(coordinates.factors(mode))
-        curvature = -_jacobian(lambda x, of=objective: of(x)[1], mode, BEND)
-        count += more + 2 * mode.size
+        mode, curvature, more = _mode_around(problem, coordinates, likelihood, factors)
+        count += more
         order = split.order if split is not None and coordinates.apart else list(range(mode.size))
         root = np.empty_like(curvature)
         root[order] = root_at(curvature[np.ix_(order, order)])
@@ -373,6 +375,20 @@ def _place(
         if not coordinates.apart or (mode[: terms.count] / spread).max() > AWAY:
             break
     return replace(coordinates, window=WINDOW * spread), mode, root, count
+
+
+def _mode_around(
+    problem: MixedProblem, coordinates: CovarianceCoordinates, likelihood: PenaltyLikelihood, factors: Factors
+) -> tuple[FloatArray, FloatArray, int]:
+    """The mode (d,) near given covariances, the Hessian of the log density there, and solutions needed."""
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray]:
+        return _objective(problem, coordinates, likelihood, x)
+
+    start, most = coordinates.of_factors(factors), coordinates.bounds(MOST)
+    mode, count = _mode(objective, [start], most, slope=problem.system.slope)
+    mode = coordinates.of_factors(coordinates.factors(mode))
+    return mode, -_jacobian(lambda x: objective(x)[1], mode, BEND), count + 2 * mode.size
 
 
 def independent(terms: Terms, log_total: float) -> Factors:
