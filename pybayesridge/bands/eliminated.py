@@ -456,6 +456,11 @@ class EliminatedSolved:
 
     def _covariance(self, inverse: FloatArray) -> FloatArray:
         """U."""
+        roots = self.system.roots(self.factors)
+        if roots is not None:
+            out: FloatArray = roots[:, None] * inverse
+            out *= roots
+            return out
         half = self.system.coefficients(inverse, self.factors)
         return self.system.coefficients(half.T, self.factors)
 
@@ -474,17 +479,18 @@ class EliminatedSolved:
     def sensitivities(self, weight: float) -> list[FloatArray]:
         """Derivatives as those of :meth:`pybayesridge.bands.system.Solved.sensitivities`."""
         system, inverse = self.system, self._inverse()
-        schur = system.within + system.between(1.0 / (system.size * self.h))
         xty = system.xty[:, self.target]
         mean = self.mean
-        b = np.concatenate([mean[system.rest], -(mean @ system.on_q)])[:, None]
-        of_e = (xty[system.levels] - system.times_rest(b)[:, 0]) / self.h
-        beside = self._beside(xty[system.rest]) - (schur @ b)[:, 0]
-        beside -= system.times_eliminated((self.root**2 * xty[system.levels] / self.h)[:, None])[:, 0]
+        b = np.concatenate([mean[system.rest], -(mean @ system.on_q)])
+        of_rest = system.times_rest(b[:, None])[:, 0]
+        of_e = (xty[system.levels] - of_rest) / self.h
+        beside = self._beside(xty[system.rest]) - system.within @ b
+        taken = (self.root**2 * xty[system.levels] + of_rest / system.size) / self.h
+        beside -= system.times_eliminated(taken[:, None])[:, 0]
         trace = float((system.size / self.h).sum()) - self._spread(self._covariance(inverse))
         of_eliminated = np.array([[-0.5 * trace + weight * float(of_e @ of_e)]])
         out = [
-            self._of_term(columns, factor, inverse, beside, weight, schur)
+            self._of_term(columns, factor, inverse, beside, weight)
             for columns, factor in zip(system.others.columns, system.with_rest(self.factors), strict=True)
         ]
         out.insert(system.term, of_eliminated)
@@ -497,9 +503,8 @@ class EliminatedSolved:
         inverse: FloatArray,
         r: FloatArray,
         weight: float,
-        schur: FloatArray,
     ) -> FloatArray:
-        """The derivative of one of the other terms, F being `schur`."""
+        """The derivative of one of the other terms."""
         q = len(columns)
         flat = columns.ravel()
         if q == 1:
@@ -507,6 +512,7 @@ class EliminatedSolved:
             if t * float(np.diag(self.system.whole)[flat].max()) > SMALL:
                 trace = (flat.size - float(np.diag(inverse)[flat].sum())) / t
                 return np.array([[-0.5 * trace + weight * float(r[flat] @ r[flat])]])
+        schur = self.system.within + self.system.between(1.0 / (self.system.size * self.h))
         half = solve_triangular(self.lower, self._rotated(schur[:, flat]), lower=True, check_finite=False)
         half = half.reshape(-1, *columns.shape)
         found = np.empty((q, q))
