@@ -17,6 +17,7 @@ from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.averages import of_averages
 from pybayesridge.results.comparison import compare_models as compare
 from pybayesridge.results.contrast import as_table, combined, read_contrasts
+from pybayesridge.results.direction import terms_written_out
 from pybayesridge.sites.average import AveragedRows
 
 Answer = Callable[[Sequence[Any], Sequence[Sequence[str]], dict[str, Any]], dict[str, Any]]
@@ -43,6 +44,8 @@ def contrast(fits: Sequence[Any], names: Sequence[Sequence[str]], given: dict[st
 def joint_contrast(fits: Sequence[Any], names: Sequence[Sequence[str]], given: dict[str, Any]) -> dict[str, Any]:
     """Several contrasts together: ``contrasts`` as in :func:`contrast`; ``target``, ``rng``."""
     res = fits[0]
+    # Terms of R's formulas R has written out; a fit that was read has a formula of its own.
+    given = {**given, "contrasts": terms_written_out(res, given["contrasts"])}
     weights, value, _ = _combinations(given, names[0])
     own = [str(name) for name in res.model.exog_names]
     texts = [

@@ -94,7 +94,7 @@ def joint_contrast(
     i = target_position(res.model.data.targets, target, "joint_contrast")
     if not res.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="a contrast"))
-    weights, value, _ = read_contrasts(_terms_written_out(res, contrasts), list(res.model.exog_names))
+    weights, value, _ = read_contrasts(terms_written_out(res, contrasts), list(res.model.exog_names))
     law = law_of(res, weights, -value, i)
     if res.parts[0].posterior.has_point_masses:
         found, error = law.all_zero()
@@ -124,7 +124,7 @@ def joint_contrast(
     return pd.Series({"content": inside / draws, "mcse": float(np.sqrt(share * (1 - share) / draws))})
 
 
-def _terms_written_out(res: LinearEstimates, contrasts: Any) -> Any:
+def terms_written_out(res: LinearEstimates, contrasts: Any) -> Any:
     """Contrasts with the coefficients of each term in place of its name."""
     given = [contrasts] if isinstance(contrasts, str) else contrasts
     spec = res.model.formula_spec
@@ -136,7 +136,7 @@ def _terms_written_out(res: LinearEstimates, contrasts: Any) -> Any:
     parts = [part.strip() for each in given for part in ([each] if each in names else _between_commas(each))]
     out: list[str] = []
     for part in parts:
-        found = None if part in names else by_factors.get(frozenset(each.strip() for each in part.split(":")))
+        found = None if part in names else by_factors.get(frozenset(each.strip(" `") for each in part.split(":")))
         out += found or [part]
     return contrasts if out == parts else out
 

@@ -1,5 +1,5 @@
 # Contrasts as Python takes them: texts with the names of coefficients in backticks, or a matrix of weights, and `labels`. With
-# `env` names of terms stand for all their coefficients.
+# `env` names of terms stand for all their coefficients; those of a fit that was read Python writes out.
 contrasts_for_python <- function(object, contrasts, env = NULL) {
   names <- coefficient_names(object)
   if (missing(contrasts) || is.null(contrasts) || !length(contrasts)) {
@@ -67,18 +67,32 @@ quoted_piece <- function(piece, names) {
   piece
 }
 
-# Texts in which the names of terms are the names of their coefficients.
+# Texts in which the names of terms are the names of their coefficients; spaces and the order of the factors of an interaction are
+# as the user writes them.
 terms_written_out <- function(object, contrasts, env) {
-  labels <- attr(object$band_terms$fixed %||% object$terms, "term.labels")
   names <- coefficient_names(object)
-  if (!any(vapply(labels, function(label) any(grepl(label, contrasts, fixed = TRUE)), NA))) {
+  rest <- which(!contrasts %in% names)
+  if (!length(rest)) {
     return(contrasts)
   }
+  terms <- coefficients_of_terms(object, env)
+  written <- vapply(contrasts[rest], function(part) tryCatch(deparse1(str2lang(part)), error = function(e) part), "")
+  out <- as.list(contrasts)
+  at <- match_names(written, as.character(names(terms)))
+  out[rest[!is.na(at)]] <- lapply(terms[at[!is.na(at)]], function(own) paste0("`", own, "`"))
+  unlist(out)
+}
+
+# Names of the coefficients of each term, by its label; a term with a variance of its own is called as it makes a band alone.
+coefficients_of_terms <- function(object, env) {
+  labels <- attr(object$band_terms$fixed %||% object$terms, "term.labels")
   assign <- attr(own_rows(object, env)$x, "assign")
-  unlist(lapply(contrasts, function(part) {
-    at <- if (!part %in% names) match(gsub("`", "", part, fixed = TRUE), gsub("`", "", labels, fixed = TRUE)) else NA
-    if (is.na(at)) part else paste0("`", names[which(assign == at)], "`")
-  }))
+  plain <- lapply(seq_along(labels), function(term) coefficient_names(object)[which(assign == term)])
+  bands <- object$band_terms$bands
+  c(
+    stats::setNames(plain, labels),
+    stats::setNames(lapply(bands, function(band) c(band$lines, band$columns)), vapply(bands, told_band, ""))
+  )
 }
 
 # Parts of a text between commas outside of brackets and backticks.

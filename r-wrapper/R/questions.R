@@ -11,8 +11,8 @@
 #'     are their labels; what stands on the right of `=` is subtracted. Names of coefficients are those of `coef()`, such as
 #'     `factor(cyl)8` or `poly(wt, 2)1`; names with signs or spaces may be in backticks. Or weights: a vector named by coefficients, a
 #'     matrix or data frame with such columns, or a matrix with a column for each coefficient.
-#'   * `joint_contrast()`: several contrasts together, such as whether all can be zero. The name of a term of the formula stands for
-#'     all its coefficients. For [bayes_ridge()] `content` is the posterior probability of the smallest ellipsoid around the
+#'   * `joint_contrast()`: several contrasts together, such as whether all can be zero. The name of a term of the formula, such as
+#'     `"factor(cyl)"`, `"wt:gear"`, `"s(hp)"` or `"(1 | gear)"`, stands for all its coefficients. For [bayes_ridge()] `content` is the posterior probability of the smallest ellipsoid around the
 #'     posterior mean that contains zero: near 1 zero is far out. For [spike_slab()] with `method = "exact"` `prob_zero` is the
 #'     posterior probability that all are exactly zero.
 #'   * `effects()`: average changes of the prediction with a variable of the formula, whatever terms it is in: per unit of a number

@@ -71,8 +71,31 @@ test_that("terms stand for their coefficients in joint contrasts beside terms wi
     fit <- bayes_ridge(grade ~ (1 | carb) + wt * gear, rows, family = family, method = method)
     expect_identical(joint_contrast(fit, "wt:gear"), joint_contrast(fit, "wt:gear4, wt:gear5"))
     expect_identical(joint_contrast(fit, "gear"), joint_contrast(fit, "gear4, gear5"))
+    expect_identical(joint_contrast(fit, "(1|carb)"), joint_contrast(fit, paste0("carb[", 1:4, "]", collapse = ", ")))
     expect_error(joint_contrast(fit, "carb"), "names 'carb', which is not a coefficient")
   }
+})
+
+test_that("terms may be written in another order, with other spaces, and as the formula of a fit that was read has them", {
+  skip_without_python()
+  fit <- bayes_ridge(mpg ~ wt * factor(cyl) + poly(hp, 2), data = mtcars)
+  both <- joint_contrast(fit, "wt:factor(cyl)6, wt:factor(cyl)8")
+  expect_identical(joint_contrast(fit, "wt:factor(cyl)"), both)
+  expect_identical(joint_contrast(fit, "factor(cyl) : wt"), both)
+  expect_identical(joint_contrast(fit, "poly(hp,2)"), joint_contrast(fit, "poly(hp, 2)1, poly(hp, 2)2"))
+  one <- suppressWarnings(bayes_ridge(mpg ~ 1, data = mtcars))
+  expect_error(joint_contrast(one, "wt:cyl"), "which is not a coefficient")
+  path <- tempfile(fileext = ".fit")
+  on.exit(unlink(path))
+  reticulate::py_run_string("
+def save(y, x, t, path):
+    import pandas as pd
+    from pybayesridge import BayesRidge
+    BayesRidge.from_formula('y ~ t * x', pd.DataFrame({'y': y, 'x': x, 't': t})).fit().save(path)
+", local = TRUE)$save(mtcars$mpg, mtcars$wt, as.character(mtcars$cyl), path)
+  read <- read_fit(path)
+  expect_identical(joint_contrast(read, "x:t"), joint_contrast(read, "t[T.6]:x, t[T.8]:x"))
+  expect_identical(joint_contrast(read, "`t`"), joint_contrast(read, "t[T.6], t[T.8]"))
 })
 
 test_that("effects are those of rows that predict() codes", {
