@@ -364,6 +364,7 @@ new_rows <- function(object, newdata, na.action, env, groups = TRUE) {
   if (length(absent)) {
     stop("'newdata' lacks the variable(s) ", paste0("'", absent, "'", collapse = ", "), call. = FALSE)
   }
+  newdata <- with_known_levels(newdata, object$scope$factors)
   frame <- stats::model.frame(terms, newdata, na.action = na.action, xlev = object$xlevels)
   omitted <- attr(frame, "na.action")
   if (is.data.frame(newdata) && length(frame) && nrow(frame) + length(omitted) != nrow(newdata)) {

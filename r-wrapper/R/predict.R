@@ -27,7 +27,8 @@
 #'   groups, with mean 0 and the variance of the groups, which widens the intervals; `"zero"` for 0, that of a group in the middle.
 #' @details The formula uses the constants and the functions of packages that it used in the fit. Functions of the session must be
 #'   defined as they were. Terms whose values depend on all rows, such as `I(x - mean(x))`, are refused for new rows; `scale()`,
-#'   `poly()` and `splines::ns()` keep what they took from the data.
+#'   `poly()` and `splines::ns()` keep what they took from the data, unless they are inside another function. Functions of a factor, such
+#'   as `as.integer(f)`, have its levels in the data of the fit.
 #'
 #'   Intervals for the rows of the fit require its data. A fit keeps small data (see `model` in [bayes_ridge()]);
 #'   otherwise the data named in its call are used, and an error is raised if they are not found.

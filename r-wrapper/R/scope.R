@@ -2,20 +2,21 @@
 # large; of it the fit keeps what the formula used, so that new data are coded as the data were, wherever predict() is called.
 
 # Names that a formula uses beside its data: `values` (vectors that are no columns, such as a degree or knots), `packages`
-# (functions of packages, by the name of the package) and `functions` (others, without environment); and the terms whose values
-# depend on all rows.
+# (functions of packages, by the name of the package) and `functions` (others, without environment); the terms whose values
+# depend on all rows; and the `factors` that its functions read.
 scope_of <- function(terms, data, frame) {
-  rows <- nrow(frame) + length(attr(frame, "na.action"))
+  table <- table_of_variables(terms, data)
   env <- if (is.environment(data)) data else attr(terms, ".Environment")
   names <- setdiff(all.vars(terms), if (is.list(data)) names(data))
   values <- lapply(stats::setNames(names, names), get0, envir = env)
-  values <- Filter(function(value) is.atomic(value) && !is.null(value) && NROW(value) != rows, values)
+  values <- Filter(function(value) is.atomic(value) && !is.null(value) && NROW(value) != nrow(table), values)
   called <- functions_of(terms)
   found <- Filter(Negate(is.null), lapply(stats::setNames(called, called), get0, envir = env, mode = "function"))
   packages <- vapply(names(found), function(name) package_of(name, found[[name]]), "")
   scope <- list(
     values = if (length(values)) values, packages = packages[nzchar(packages)],
-    functions = lapply(found[!nzchar(packages)], without_environment), all_rows = terms_of_all_rows(terms, frame, data)
+    functions = lapply(found[!nzchar(packages)], without_environment), all_rows = terms_of_all_rows(terms, frame, table),
+    factors = factors_in_functions(terms, table)
   )
   scope[lengths(scope) > 0L]
 }
@@ -78,36 +79,65 @@ check_functions <- function(object, env) {
   }
 }
 
-# Terms whose values in a row depend on other rows, such as I(x - mean(x)): some of ten rows, each coded alone, have other values
-# there.
-terms_of_all_rows <- function(terms, frame, data) {
-  if (!is.data.frame(data) || nrow(frame) < 2L) {
-    return(NULL)
+# The variables of a formula in all rows of the data, wherever the formula found them.
+table_of_variables <- function(terms, data) {
+  if (is.data.frame(data)) {
+    return(as.data.frame(data))
   }
+  env <- attr(terms, ".Environment")
+  of_data <- function(code) eval(code, if (is.null(data)) env else data, env)
+  count <- NROW(of_data(attr(terms, "variables")[[2L]]))
+  names <- all.vars(terms)
+  found <- lapply(stats::setNames(names, names), function(name) tryCatch(of_data(as.name(name)), error = function(e) NULL))
+  structure(Filter(function(value) NROW(value) == count, found), class = "data.frame", row.names = seq_len(count))
+}
+
+# Terms whose values in a row depend on other rows, such as I(x - mean(x)): some of ten rows, each coded alone, these rows coded
+# together, or the first half of the data, have other values there.
+terms_of_all_rows <- function(terms, frame, table) {
   codes <- as.list(attr(terms, "predvars"))[-1L]
   of_calls <- setdiff(which(vapply(codes, is.call, NA)), attr(terms, "response"))
-  if (!length(of_calls)) {
+  if (nrow(frame) < 2L || !length(of_calls)) {
     return(NULL)
   }
-  table <- as.data.frame(data)
-  rows <- unique(round(seq(1, nrow(frame), length.out = 10L)))
-  at <- match(rownames(frame)[rows], rownames(table))
+  ten <- unique(round(seq(1, nrow(frame), length.out = 10L)))
+  some <- c(as.list(ten), list(ten, seq_len(nrow(frame) %/% 2L)))
+  at <- match(rownames(frame), rownames(table))
   differs <- vapply(of_calls, function(i) {
-    any(vapply(seq_along(rows), function(one) {
-      # What cannot be coded alone, such as lagged values, is an error for new rows as well.
+    any(vapply(some, function(rows) {
+      # What cannot be coded without the others, such as lagged values, is an error for new rows as well.
       alone <- tryCatch(
-        suppressWarnings(eval(codes[[i]], table[at[one], , drop = FALSE], attr(terms, ".Environment"))),
+        suppressWarnings(eval(codes[[i]], table[at[rows], , drop = FALSE], attr(terms, ".Environment"))),
         error = function(e) NULL
       )
-      NROW(alone) == 1L && !same_values(alone, frame[[i]], rows[one])
+      NROW(alone) == length(rows) && !same_values(alone, frame[[i]], rows)
     }, NA))
   }, NA)
   if (any(differs)) names(frame)[of_calls[differs]]
 }
 
-same_values <- function(alone, all, row) {
-  all <- if (is.matrix(all)) all[row, ] else all[row]
+same_values <- function(alone, all, rows) {
+  all <- if (is.matrix(all)) all[rows, ] else all[rows]
   if (is.numeric(all)) isTRUE(all.equal(as.double(alone), as.double(all))) else identical(as.character(alone), as.character(all))
+}
+
+# Factors that functions of the formula read, without their values: as.integer(f) and C(f, sum) depend on all levels.
+factors_in_functions <- function(terms, table) {
+  calls <- Filter(is.call, as.list(attr(stats::delete.response(terms), "variables"))[-1L])
+  found <- Filter(is.factor, table[intersect(unlist(lapply(calls, all.vars)), names(table))])
+  lapply(found, `[`, 0L)
+}
+
+# New data with the levels of the factors that functions of the formula read; levels that are new stand after them.
+with_known_levels <- function(newdata, factors) {
+  for (name in intersect(names(factors), names(newdata))) {
+    value <- newdata[[name]]
+    if (!is.factor(value) && !is.character(value)) next
+    known <- factors[[name]]
+    told <- as.character(value)
+    newdata[[name]] <- factor(told, c(levels(known), setdiff(told, c(levels(known), NA))), ordered = is.ordered(known))
+  }
+  newdata
 }
 
 # Refuses new rows where the formula cannot code them as it coded those of the fit.
@@ -117,7 +147,8 @@ check_scope <- function(object, env) {
   if (!is.null(term)) {
     stop(
       "the values of the term '", term, "' depend on all rows of the data, and those of new rows would be others: make a column ",
-      "of these values before the fit, or use scale(), poly() or splines::ns(), which keep what they took from the data",
+      "of these values before the fit, or use scale(), poly() or splines::ns(), which keep what they took from the data where they ",
+      "are not inside another function",
       call. = FALSE
     )
   }

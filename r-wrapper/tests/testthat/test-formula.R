@@ -178,6 +178,16 @@ test_that("a function of the session that has changed since the fit is refused",
   expect_equal(deparse1(formula(fit)), "mpg ~ square(wt)")
 })
 
+test_that("functions of factors have the levels of the fit in new data", {
+  skip_without_python()
+  d <- transform(mtcars, carb = factor(carb))
+  fit <- bayes_ridge(mpg ~ as.integer(carb) + relevel(carb, "4"):wt, d)
+  rows <- d[d$carb %in% c("2", "4"), ][1:3, ]
+  expect_close(predict(fit, droplevels(rows)), predict(fit, d)[rownames(rows)])
+  expect_close(predict(fit, transform(rows, carb = as.character(carb))), predict(fit, d)[rownames(rows)])
+  expect_error(predict(fit, transform(rows, carb = factor("5"))), "new level")
+})
+
 test_that("predictions of new rows are refused where a term depends on all rows", {
   skip_without_python()
   for (f in list(mpg ~ I(wt - mean(wt)), mpg ~ hp + I(wt / max(wt)), mpg ~ rank(wt), mpg ~ cumsum(wt), mpg ~ I(wt > median(wt)))) {
@@ -193,5 +203,19 @@ test_that("predictions of new rows are refused where a term depends on all rows"
     mpg ~ log(wt) + factor(gear) + interaction(cyl, am), mpg ~ . - disp
   )
   for (f in own) expect_null(bayes_ridge(f, d)$scope$all_rows)
+  # A function of a function that keeps what it took from the data: R keeps it of the outer one alone.
+  nested <- bayes_ridge(mpg ~ scale(poly(wt, 2)) + hp, mtcars)
+  expect_error(predict(nested, mtcars[1:5, ]), "depend on all rows of the data")
+  # Variables that are no columns of a data frame.
+  mpg <- mtcars$mpg
+  wt <- mtcars$wt
+  apart <- list(
+    bayes_ridge(mpg ~ I(wt - mean(wt))), bayes_ridge(mpg ~ I(wt - mean(wt)), as.list(mtcars)),
+    bayes_ridge(mpg ~ I(wt - mean(wt)), list2env(mtcars)), bayes_ridge(mpg ~ I(wt - mean(wt)), subset = wt > 3)
+  )
+  for (fit in apart) expect_error(predict(fit, mtcars[1:3, ]), "depend on all rows of the data")
+  inside <- bayes_ridge(mpg ~ poly(wt, 2) + I(wt^2), subset = wt > 3)
+  expect_close(predict(inside, mtcars[wt > 3, ][1:3, ]), fitted(inside)[1:3])
+  expect_null(inside$scope$values)
   expect_null(bayes_ridge(mpg ~ wt, d, subset = am == 1)$scope$all_rows)
 })
