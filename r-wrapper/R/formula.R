@@ -344,7 +344,11 @@ strip_call <- function(call) {
 new_rows <- function(object, newdata, na.action, env, groups = TRUE) {
   if (is.null(object$terms)) {
     coded <- is.null(object$coding) || has_columns(object, newdata)
-    rows <- if (coded) list(x = new_columns(object, newdata)) else rows_of_python(object, newdata)
+    rows <- if (coded) {
+      list(x = new_columns(object, newdata))
+    } else {
+      rows_with_groups(object, newdata, groups) %||% rows_of_python(object, newdata)
+    }
     return(if (groups) rows else without_groups(object, rows))
   }
   if (is.matrix(newdata)) {

@@ -6,7 +6,8 @@
 #'
 #' @details The methods of a fit that was read do not require Python, with two exceptions. `report()` reads the file
 #'   again. `predict()` and other methods for new data code the variables of a Python formula in Python, unless the formula
-#'   is a sum of numeric variables; alternatively, `newdata` contains the columns of the model matrix. R's `formula()` and
+#'   is a sum of numeric variables and of effects of groups, such as `x + (x | g)`; alternatively, `newdata` contains the columns of
+#'   the model matrix, with the variables of groups in place of their effects. R's `formula()` and
 #'   `terms()` are not available: the element `formula_in_python` is the formula, and functions for fits by formula, such as
 #'   those of 'emmeans', raise an error. An intercept is called `(Intercept)`.
 #'
@@ -174,9 +175,11 @@ rows_of_python <- function(object, newdata) {
   }
   available <- pybayesridge_available()
   if (!available) {
+    grouping <- unique(unlist(lapply(object$group_bands, function(band) band$groups$variables)))
     stop(
       "the variables of the formula are coded by Python, which is not available here (", attr(available, "reason"), "): give ",
       "'newdata' with the columns of the model matrix",
+      if (length(grouping)) c(", and with ", paste0("'", grouping, "'", collapse = ", "), " in place of the effects of groups"),
       call. = FALSE
     )
   }
@@ -185,6 +188,52 @@ rows_of_python <- function(object, newdata) {
   dimnames(x) <- list(rownames(newdata), object$columns)
   if (!is.null(found$unseen)) colnames(found$unseen) <- as.character(unlist(found$bands))
   list(x = x, unseen = found[["unseen"]])
+}
+
+# Rows of the model matrix of a fit that was read, where all columns but the effects of groups are in the new data, and groups are text
+# or whole numbers, which are written alike in both languages; NULL elsewhere. `groups`: whether effects of groups count.
+rows_with_groups <- function(object, newdata, groups) {
+  bands <- object$group_bands
+  if (!length(bands) || !is.list(newdata)) {
+    return(NULL)
+  }
+  newdata <- as.data.frame(newdata, optional = TRUE)
+  plain <- setdiff(object$columns, unlist(lapply(bands, `[[`, "columns")))
+  effects <- setdiff(vapply(bands, `[[`, "", "term"), "1")
+  levels <- unlist(lapply(bands, function(band) stats::setNames(band$groups$levels, band$groups$variables)), recursive = FALSE)
+  grouping <- unique(names(levels))
+  if (!groups) newdata[setdiff(grouping, names(newdata))] <- NA_character_
+  numbers <- function(column) (is.numeric(column) || is.logical(column)) && !is.object(column) && is.null(dim(column))
+  present <- intersect(grouping, names(newdata))
+  told <- Map(told_group, newdata[present], levels[present])
+  if (!all(c(plain, effects) %in% names(newdata)) || !all(vapply(newdata[c(plain, effects)], numbers, NA)) ||
+    length(told) < length(grouping) || any(vapply(told, is.null, NA))) {
+    return(NULL)
+  }
+  x <- matrix(0, nrow(newdata), length(object$columns), dimnames = list(rownames(newdata), object$columns))
+  x[, plain] <- as.matrix(newdata[plain])
+  unseen <- vapply(bands, function(band) {
+    effect <- if (band$term == "1") rep(1, nrow(newdata)) else as.double(newdata[[band$term]])
+    codes <- codes_of_groups(band$groups, told)
+    known <- which(codes > 0L)
+    x[cbind(known, match(band$columns, object$columns)[codes[known]])] <<- effect[known]
+    x[is.na(effect), ] <<- NA
+    ifelse(codes > 0L | is.na(effect), 0, effect)
+  }, numeric(nrow(newdata)))
+  unseen <- matrix(unseen, nrow(newdata), dimnames = list(NULL, vapply(bands, `[[`, "", "name")))
+  list(x = x, unseen = unseen)
+}
+
+# Groups as text, like the `levels` of the fit; NULL for values that R may write in another way than Python did.
+told_group <- function(column, levels) {
+  if (is.factor(column) || is.character(column) || all(is.na(column))) {
+    return(as.character(column))
+  }
+  known <- column[!is.na(column)]
+  whole <- is.numeric(column) && !is.object(column) && all(known == round(known) & abs(known) < 1e15)
+  if (whole && all(grepl("^-?[0-9]+$", levels))) {
+    replace(as.character(column), !is.na(column), told_levels(known))
+  }
 }
 
 # Whether new data contain the columns of the model matrix.

@@ -269,6 +269,25 @@ def write(path, levels, formula):
     new <- data.frame(x = 0:1, g = c("l000", "new"), h = 0:1)
     expect_close(predict(fit, new, interval = "credible", level = 0.9), expected$new[, 1:3], same_limits)
     expect_close(predict(fit, new, interval = "prediction", level = 0.9), expected$new[, c(1, 4, 5)], same_limits)
+    # R's own coding of the groups is Python's, with new, missing and other kinds of levels.
+    odd <- data.frame(x = c(0, 1, NA, -1), g = c("l003", NA, "l001", "new"), h = c(0, 9, 3, NA))
+    for (groups in c(TRUE, FALSE)) {
+      own <- rows_with_groups(fit, odd, groups)
+      by_python <- rows_of_python(fit, odd)
+      if (!groups) by_python <- without_groups(fit, by_python)
+      complete <- !is.na(odd$x)
+      expect_identical(is.na(rowSums(own$x)), !complete, ignore_attr = TRUE)
+      if (groups) {
+        expect_equal(own$x[complete, ], by_python$x[complete, ])
+        expect_equal(unseen_of(fit, own), unseen_of(fit, by_python))
+      }
+    }
+    expect_equal(
+      predict(fit, odd["x"], interval = "credible", re_form = NA), predict(fit, odd, interval = "credible", re_form = NA)
+    )
+    expect_equal(rows_with_groups(fit, transform(odd, h = as.character(h)), TRUE), rows_with_groups(fit, odd, TRUE))
+    expect_null(rows_with_groups(fit, transform(odd, h = h + 0.5), TRUE))
+    expect_null(rows_with_groups(fit, transform(odd, g = 1), TRUE))
     expect_identical(nrow(broom::tidy(fit)), 2L)
     expect_identical(nrow(broom::tidy(fit, effects = "ran_vals")), nrow(expected$effects))
   }
