@@ -15,13 +15,14 @@
 #' expectation propagation, which leaves out most of the uncertainty of the noise variance.
 #'
 #' `performance::model_performance()` has the leave-one-out score of [loo()][loo.pybayesridge_fit], the median of this R-squared,
-#' the root mean squared residual and the noise standard deviation.
+#' the root mean squared residual (not of ordered categories) and the noise standard deviation.
 #'
 #' The default range of `rope()`, `equivalence_test()`, `p_rope()` and `p_significance()` of 'bayestestR' is that of
 #' `bayestestR::rope_range()` for the fit.
 #'
 #' `ggeffects::ggpredict()` gives posterior means with credible intervals; `interval = "prediction"` gives prediction
-#' intervals. `parameters::p_value()` is an error: a posterior has no p-values.
+#' intervals. Of a fit with groups such as `(1 | g)` it predicts for one of them, which it names below its table; for the population
+#' use `ggeffects::ggemmeans()` or `predict(re_form = NA)`. `parameters::p_value()` is an error: a posterior has no p-values.
 #'
 #' @param x,posteriors,model A fit.
 #' @param data New data; by default the rows of the fit.
@@ -69,6 +70,13 @@ check_one_target <- function(object, what) {
   if (length(object$targets) > 1L) {
     stop(what, "() is for fits of one target: fit each on its own", call. = FALSE)
   }
+}
+
+# Else those of ordered categories would be codes less probabilities.
+#' @exportS3Method insight::get_residuals
+get_residuals.pybayesridge_fit <- function(x, ...) {
+  refuse_categories(x, "residuals")
+  NextMethod()
 }
 
 #' @rdname easystats.pybayesridge_fit
@@ -223,7 +231,7 @@ model_performance.pybayesridge_fit <- function(model, ...) {
   if (has_joint(model$posterior)) {
     out$R2 <- stats::median(with_seed(0, explained_in_rows(model, 4000L, env)))
   }
-  out$RMSE <- sqrt(mean(model$residuals^2))
+  if (!has_cuts(model)) out$RMSE <- sqrt(mean(model$residuals^2))
   if (family_of(model)$noise) out$Sigma <- stats::sigma(model)
   structure(out, row.names = 1L, class = c("performance_model", "data.frame"))
 }

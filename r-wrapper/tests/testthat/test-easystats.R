@@ -236,3 +236,13 @@ test_that("the table of model_performance has the numbers of loo, r2 and sigma",
     expect_output(print(table), "LOOIC")
   }
 })
+
+test_that("ordered categories have no residuals, which other packages would make of codes and probabilities", {
+  skip_without_python()
+  fit <- bayes_ridge(ordered(carb > 2) ~ wt + hp, data = mtcars, family = "ordinal")
+  expect_identical(of_performance("performance_rmse")(fit), NA_real_)
+  expect_false("RMSE" %in% names(of_performance("model_performance")(fit)))
+  expect_error(insight::get_residuals(fit), "not defined for ordered categories")
+  yes <- bayes_ridge(am ~ wt, data = mtcars, family = binomial())
+  expect_equal(of_performance("performance_rmse")(yes), sqrt(mean(residuals(yes)^2)))
+})
