@@ -134,13 +134,14 @@ class SitesFit:
 
     def needed_rows(self) -> list[int]:
         """Rows without which the unpenalised columns separate the responses; not sought of ordered categories."""
-        if not isinstance(self.likelihood, Likelihood):
+        likelihood: Any = self.likelihood
+        if not isinstance(likelihood, Likelihood):
             return []
         i = int(np.argmax(self.weight))
         node = self.nodes[i]
         assert isinstance(node, Approximation)
         flat = flat_columns(self.space_at(i).scaled(node.log_t2))
-        return Balance.of(node, self.likelihood.of_node(node), flat).needed() if flat.shape[1] else []
+        return Balance.of(node, likelihood.of_node(node), flat).needed() if flat.shape[1] else []
 
     def groups_left_out(self, codes: IntArray, solver: str) -> LeftOut:
         """Predictions of groups of rows from the others, given the group of each row (n,); needs the rows."""
