@@ -254,6 +254,19 @@ def test_what_is_made_of_dates_is_taken(coded):
     assert model.data.exog_columns[0] == "date.dt.month"
 
 
+def test_text_that_an_expression_makes_is_a_factor():
+    rng = np.random.default_rng(5)
+    data = pd.DataFrame({"x": rng.normal(size=30), "y": rng.normal(size=30)})
+    data["k"] = np.where(data["x"] > 0, "b", "a")
+    for written, column in (("np.where(x > 0, 'b', 'a')", "k"), ("C(np.where(x > 0, 'b', 'a'))", "C(k)")):
+        res = BayesRidge.from_formula(f"y ~ {written} + x", data).fit()
+        same = BayesRidge.from_formula(f"y ~ {column} + x", data).fit()
+        np.testing.assert_array_equal(res.model.exog, same.model.exog)
+        np.testing.assert_allclose(res.predict(data.tail(3)), same.predict(data.tail(3)), rtol=1e-12)
+    of_two = BayesRidge.from_formula("np.where(x > 0, 'b', 'a') ~ y", data, family="binomial")
+    np.testing.assert_array_equal(of_two.endog, data["k"] == "b")
+
+
 def test_polynomials_of_too_high_a_degree_are_refused():
     data = table().assign(k=np.tile([1.0, 2.0, 3.0], 20))
     for formula, count in (("y ~ poly(k, 3)", 3), ("y ~ poly(x, 60)", 60), ("y ~ a + poly(x, degree=99)", 60)):

@@ -163,7 +163,15 @@ class Coder(PandasMaterializer):
         return value, set()
 
     def _evaluate_as_given(self, expr: str, spec: Any) -> Any:
-        return self._value(as_code(expr, self.hidden), self.as_given, spec), set()
+        value = self._value(as_code(expr, self.hidden), self.as_given, spec)
+        wrapped = value.__wrapped__ if isinstance(value, FactorValues) else value
+        # Formulaic takes an array of text for numbers, and one in C() for text without end.
+        if type(wrapped) is np.ndarray and wrapped.dtype.kind in "US":
+            wrapped = pd.Series(wrapped.astype(object), index=self.data.index)
+            if not isinstance(value, FactorValues):
+                return wrapped, set()
+            value.__wrapped__ = wrapped
+        return value, set()
 
     @staticmethod
     def _value(code: str, names: _Layers, spec: Any) -> Any:
