@@ -102,6 +102,7 @@ terms_of_all_rows <- function(terms, frame, table) {
   }
   ten <- unique(round(seq(1, nrow(frame), length.out = 10L)))
   some <- c(as.list(ten), list(ten, seq_len(nrow(frame) %/% 2L)))
+  table <- table[intersect(unlist(lapply(codes[of_calls], all.vars)), names(table))]
   at <- match(rownames(frame), rownames(table))
   differs <- vapply(of_calls, function(i) {
     any(vapply(some, function(rows) {
