@@ -206,6 +206,7 @@ def factors():
         ("store", ["store[T.b]", "store[T.c]"]),
         ("store:promo", ["store[T.b]:promo[T.yes]", "store[T.c]:promo[T.yes]"]),
         ("promo:store", ["store[T.b]:promo[T.yes]", "store[T.c]:promo[T.yes]"]),
+        ("`promo`:store", ["store[T.b]:promo[T.yes]", "store[T.c]:promo[T.yes]"]),
         ("bs(x, df=3)", ["bs(x, df=3)[1]", "bs(x, df=3)[2]", "bs(x, df=3)[3]"]),
         ("promo[T.yes], store", ["promo[T.yes]", "store[T.b]", "store[T.c]"]),
         (
