@@ -271,6 +271,7 @@ def test_what_the_unpenalised_columns_separate_without_it_has_no_density(family,
         found[bool(needed)] += 1
         if by is None:
             assert np.flatnonzero(~np.isfinite(res.loo_log_density())).tolist() == needed
+            assert np.isfinite(res.loo_log_score) == (not needed)
         if needed:
             with pytest.raises(ValueError, match=rf"(row|group) {needed[0]} has no leave-one-out density: w"):
                 res.loo(by=None if by is None else codes)

@@ -154,8 +154,8 @@ class SitesFit:
         return self.space
 
     def loo_log_score(self, predictions: LeaveOneOut) -> float:
-        """Sum of the log scores of these over all copies of the rows."""
-        return total_log_score(self.likelihood, predictions)
+        """Sum of the log scores of these over all copies of the rows; minus infinity if a row is needed."""
+        return -np.inf if self.needed_rows() else total_log_score(self.likelihood, predictions)
 
     def without_rows(self) -> SitesFit:
         """The same with every array over rows emptied."""
