@@ -154,6 +154,10 @@ def log_and_square(x):
     return pd.DataFrame({"log": np.log(x), "square": x**2})
 
 
+def three_ones(x):
+    return np.ones(3)
+
+
 def test_functions_of_the_user(frame, table):
     for formula in ("y ~ log_and_square(w):g + z", "y ~ log_and_square(w) + np.float64(k) + g"):
         expected = BayesRidge.from_formula(formula, frame).fit()
@@ -180,7 +184,8 @@ def test_functions_of_the_user(frame, table):
         ("pd.get_dummies(drift // 1000)", r"'pd.get_dummies\(.*\)\[.*\]' depend on more than their own row"),
         ("np.log(z)", r"'np.log\(z\)' is not a number in \d+ row\(s\) whose columns have values"),
         ("I(1/(k - 1))", r"not finite in column\(s\) 'I\(1 / \(k - 1\)\)'"),
-        ("np.where(x > 5, 'a', 'b')", "does not give each row a number"),
+        ("three_ones(x)", "does not give each row a number"),
+        ("np.where(x > 5, 'a', 'b')", "is a factor whose levels cannot be found in a stream"),
         ("x.astype(str)", "is a factor whose levels cannot be found in a stream"),
         ("scale(log_and_square(w))", "must be one column in a response, scale or center"),
         ("I(1e160 * x)", r"the squares of 'I\(1e\+160 \* x\)' leave the range of floats"),
