@@ -248,8 +248,20 @@ class Balance:
             some &= ~(bound < (1.0 - CLEAR) * (1.0 - size * own)) | (sign * self.pull <= 0)[sign != 0].any()
         except np.linalg.LinAlgError:
             pass
-        one = np.ones(1)
-        return [i for i in np.flatnonzero(some).tolist() if self.separates_without(np.array([i]), np.array([i]), one)]
+        doubtful = np.flatnonzero(some)
+        return sorted(self._needed_of(doubtful[::2]) + self._needed_of(doubtful[1::2]))
+
+    def _needed_of(self, rows: IntArray) -> list[int]:
+        """Those of some rows that are needed: none of them if all of them together are not."""
+        if not rows.size:
+            return []
+        left = np.delete(self.columns, rows, axis=0)
+        whole = len(left) > 0 and np.linalg.matrix_rank(left) == left.shape[1]
+        if whole and not self.separates_without(rows, rows, np.ones(rows.size)):
+            return []
+        if rows.size == 1:
+            return [int(rows[0])]
+        return self._needed_of(rows[::2]) + self._needed_of(rows[1::2])
 
 
 def check_unpenalized(z: FloatArray, names: Sequence[str], likelihood: RowSites) -> None:
