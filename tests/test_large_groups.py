@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp
 
 import pybayesridge.formula.bands as of_formula
 from pybayesridge import BayesRidge, DegenerateFitWarning, load
-from pybayesridge.bands import eliminated, mixed
+from pybayesridge.bands import eliminated, mixed, shared
 from pybayesridge.bands.eliminated import Eliminated
 from pybayesridge.bands.mixed_sampled import SampledPoints
 from pybayesridge.bands.shared import Head, Heads, Split
@@ -149,7 +149,7 @@ THREE = "y ~ x + (1 | s) + (1 | d) + (1 | dept)"
 
 
 @pytest.mark.parametrize("given", [{}, {"weights": "w"}, {"unpenalized": None}])
-def test_what_nodes_have_in_common(given, few):
+def test_what_nodes_have_in_common(given, few, monkeypatch):
     model = BayesRidge.from_formula(THREE, ratings(12), **{"unpenalized": "fixed", **given})
     design, products = model._build()
     system = mixed_problem(design, products, model.bands).system
@@ -174,6 +174,10 @@ def test_what_nodes_have_in_common(given, few):
         variances = head.variances(tuple(each[None] for each in factors), np.array([0]), rows)[0]
         close(np.concatenate([plain.coefficient_variances(), plain.row_variances(rows)]), variances)
     assert len(heads.known) == 4
+    monkeypatch.setattr(shared, "MOST_HELD", 1)
+    again = tuple(np.full((1, 1), each) for each in (0.5, 0.7, 1.0))
+    close(system.at(again, 0).mean, heads.at(again).mean)
+    assert len(heads.known) == 1
 
 
 def by_grid(frame):

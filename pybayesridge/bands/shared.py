@@ -33,6 +33,12 @@ DIGITS = 11
 SMALLER = 0.5
 """Equations are shared where the rest has at most this many columns for each of the head."""
 
+MOST_REST = 128
+"""And at most so many columns: what nodes share has as many for each column of the head and each eliminated level."""
+
+MOST_HELD = 1 << 26
+"""Numbers of the heads that are held at once, at most, 512 MB; the oldest go."""
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -69,7 +75,7 @@ class Split:
         head = max(others, key=lambda t: place[t].size)
         at = place[head][0]
         rest = np.setdiff1d(np.arange(len(system.whole)), at)
-        if rest.size > SMALLER * at.size or at.max() >= system.grouped.shape[1]:
+        if rest.size > min(SMALLER * at.size, MOST_REST) or at.max() >= system.grouped.shape[1]:
             return None
         ones = (rest < system.rest.size).astype(np.float64)
         own = replace(system, xty=system.xty[:, [target]])
@@ -251,7 +257,7 @@ class SharedSolved:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Equations at given variances, which keep the heads that they have made."""
+    """Equations at given variances, which keep the heads that they have made last."""
 
     split: Split
     known: dict[tuple[str, str], Head] = field(default_factory=dict)
@@ -262,5 +268,7 @@ class Heads:
         name = key(*roots)
         if name not in self.known:
             self.known[name] = Head.of(self.split, *roots)
+            while len(self.known) > max(MOST_HELD // (self.split.rest.size * len(self.split.system.whole)), 1):
+                del self.known[next(iter(self.known))]
         found = self.known[name].at(factors)
         return found if found.left > CANCELS else self.split.system.at(factors, 0)
