@@ -12,10 +12,11 @@ from scipy.stats import nbinom, poisson
 import pybayesridge.formula.bands as of_formula
 from pybayesridge import BayesRidge, PrecisionWarning, SpikeSlab, compare_loo
 from pybayesridge.results import leave_one_out
+from pybayesridge.sites import separation
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.groups_left_out import _Others, _some
-from pybayesridge.sites.separation import Balance, check_unpenalized
+from pybayesridge.sites.separation import check_unpenalized
 
 SAME = 1e-9
 """Differences that are rounding."""
@@ -315,14 +316,16 @@ def test_scores_of_different_kinds_of_responses_are_not_compared():
         compare_loo(scores)
 
 
-def test_rows_in_doubt_are_asked_about_together(monkeypatch):
+def test_rows_and_groups_in_doubt_are_asked_about_together(monkeypatch):
     """Where penalised columns separate the responses nearly all rows are in doubt: few linear programs clear them."""
     asked = []
-    whether = Balance.separates_without
-    monkeypatch.setattr(Balance, "separates_without", lambda *given: asked.append(0) or whether(*given))
+    whether = separation.separation
+    monkeypatch.setattr(separation, "separation", lambda *given: asked.append(0) or whether(*given))
     rng = np.random.default_rng(0)
     x, z = rng.standard_normal((400, 5)), rng.standard_normal((400, 2))
     y = (x.sum(axis=1) > 0).astype(float)
     res = BayesRidge(y, np.hstack([x, z]), family="binomial", unpenalized=[5, 6]).fit("laplace")
+    asked.clear()
     assert res.sites_fit.needed_rows() == []
+    assert np.isfinite(res.loo(by=np.arange(400) // 2).elpd)
     assert len(asked) < 20

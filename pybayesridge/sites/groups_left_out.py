@@ -543,9 +543,10 @@ def _check(at: AtNode, members: Sequence[IntArray]) -> None:
     rows = at.rows
     flat = flat_columns(rows)
     q = np.linalg.qr(flat)[0] if rows.k else flat
-    balance = Balance.of(at.node, at.likelihood, flat)
-    for g, rows_of in enumerate(members):
-        group = at.likelihood.of_group(rows_of, at.node.mean)
+    groups = [at.likelihood.of_group(rows_of, at.node.mean) for rows_of in members]
+    parts = [(rows_of, group.sites, group.share) for rows_of, group in zip(members, groups, strict=True)]
+    needed = Balance.of(at.node, at.likelihood, flat).needed_parts(parts) if rows.k else []
+    for g, (rows_of, group) in enumerate(zip(members, groups, strict=True)):
         own = q[group.sites[group.share >= 1.0]]
         if own.size and np.linalg.norm(own, 2) ** 2 >= 1.0 - FULL_LEVERAGE:
             raise NoDensityError(g, UNDETERMINED)
@@ -554,7 +555,7 @@ def _check(at: AtNode, members: Sequence[IntArray]) -> None:
                 at.likelihood.without(rows_of).check_unseparated()
             except ValueError as separated:
                 raise NoDensityError(g, f"without it {separated}") from None
-            if balance.separates_without(rows_of, group.sites, group.share):
-                raise NoDensityError(g, SEPARATED)
+        if g in needed:
+            raise NoDensityError(g, SEPARATED)
         if min(group.sites.size, at.halves.width(group.sites)) > MOST:
             raise LargeGroupError(g, rows_of.size, MOST)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy
@@ -186,6 +186,10 @@ def dimensions(columns: FloatArray, likelihood: RowSites) -> int:
     return k - int(np.linalg.matrix_rank(unit[~moved], tol=LEAST))
 
 
+Part: TypeAlias = tuple[IntArray, IntArray, FloatArray]
+"""Rows, their sites, and the shares of these that belong to them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Balance:
     """Unpenalised columns in the balance of a fit: what its sites pull at their coefficients with is 0 in sum.
@@ -212,15 +216,55 @@ class Balance:
         """From the approximation of a fit to all rows."""
         return cls(np.asarray(columns), node.sites.shift - node.sites.precision * node.mean, likelihood)
 
-    def separates_without(self, rows: IntArray, sites: IntArray, share: FloatArray) -> bool:
-        """Whether the columns separate the responses without some rows, to which `share` (m,) of `sites` belong."""
+    def needed_parts(self, parts: Sequence[Part]) -> list[int]:
+        """The parts of the data without each of which the columns separate the responses, by their positions."""
+        doubtful = [
+            g for g, (_, sites, share) in enumerate(parts) if not self._is_balanced(*self._left(sites, share))
+        ]
+        return self._needed_of(parts, doubtful)
+
+    def needed(self) -> list[int]:
+        """The rows without which the columns separate the responses; of rows with one site each."""
+        sign, size = self.likelihood.rises(), np.abs(self.pull)
+        some = self.likelihood.copies <= 1.0
+        try:
+            root = np.linalg.cholesky((self.columns.T * size) @ self.columns)
+            own = (scipy.linalg.solve_triangular(root, self.columns.T, lower=True) ** 2).sum(axis=0)
+            # By Schwarz' inequality no weight changes by more without a row.
+            bound = size * np.sqrt(own * own.max(initial=0.0))
+            some &= ~(bound < (1.0 - CLEAR) * (1.0 - size * own)) | (sign * self.pull <= 0)[sign != 0].any()
+        except np.linalg.LinAlgError:
+            pass
+        rows = np.flatnonzero(some)
+        found = self._needed_of([(row, row, np.ones(1)) for row in rows[:, None]], list(range(rows.size)))
+        return [int(rows[at]) for at in found]
+
+    def _needed_of(self, parts: Sequence[Part], some: list[int]) -> list[int]:
+        """Those of some parts that are needed: none is where the columns do not separate without all of them."""
+        if not some or not self._separates_without([parts[g] for g in some]):
+            return []
+        if len(some) == 1:
+            return some
+        return sorted(self._needed_of(parts, some[::2]) + self._needed_of(parts, some[1::2]))
+
+    def _separates_without(self, parts: Sequence[Part]) -> bool:
+        """Whether the columns, without some parts of the data, separate the responses or are collinear."""
+        rows, sites, share = (np.concatenate(each) for each in zip(*parts, strict=True))
+        left, keep = self._left(sites, share)
+        if self._is_balanced(left, keep):
+            return False
+        unit = self.columns[keep]
+        if not len(unit) or np.linalg.matrix_rank(unit) < unit.shape[1]:
+            return True
+        unit = unit / np.linalg.norm(unit, axis=0)
+        return separation(np.round(unit, DIGITS), self.likelihood.without(rows)).found
+
+    def _left(self, sites: IntArray, share: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """What is left of the sites of which something is, and which these are."""
         left = np.ones(self.pull.size)
         left[sites] -= share
         keep = left > 0
-        if self._is_balanced(left[keep], keep):
-            return False
-        unit = self.columns[keep] / np.linalg.norm(self.columns[keep], axis=0)
-        return separation(np.round(unit, DIGITS), self.likelihood.without(rows)).found
+        return left[keep], keep
 
     def _is_balanced(self, left: FloatArray, keep: BoolArray) -> bool:
         """Whether weights above 0 are found that keep the sites in balance of which something is `left`."""
@@ -235,33 +279,6 @@ class Balance:
         if rest > BALANCED * (np.abs(columns.T) @ size).max(initial=0.0):
             return False
         return bool((sign * force > CLEAR * size)[sign != 0].all())
-
-    def needed(self) -> list[int]:
-        """The rows without which the columns separate the responses; of rows with one site each."""
-        sign, size = self.likelihood.rises(), np.abs(self.pull)
-        some = self.likelihood.copies <= 1.0
-        try:
-            root = np.linalg.cholesky((self.columns.T * size) @ self.columns)
-            own = (scipy.linalg.solve_triangular(root, self.columns.T, lower=True) ** 2).sum(axis=0)
-            # By Schwarz' inequality no weight changes by more without a row.
-            bound = size * np.sqrt(own * own.max(initial=0.0))
-            some &= ~(bound < (1.0 - CLEAR) * (1.0 - size * own)) | (sign * self.pull <= 0)[sign != 0].any()
-        except np.linalg.LinAlgError:
-            pass
-        doubtful = np.flatnonzero(some)
-        return sorted(self._needed_of(doubtful[::2]) + self._needed_of(doubtful[1::2]))
-
-    def _needed_of(self, rows: IntArray) -> list[int]:
-        """Those of some rows that are needed: none of them if all of them together are not."""
-        if not rows.size:
-            return []
-        left = np.delete(self.columns, rows, axis=0)
-        whole = len(left) > 0 and np.linalg.matrix_rank(left) == left.shape[1]
-        if whole and not self.separates_without(rows, rows, np.ones(rows.size)):
-            return []
-        if rows.size == 1:
-            return [int(rows[0])]
-        return self._needed_of(rows[::2]) + self._needed_of(rows[1::2])
 
 
 def check_unpenalized(z: FloatArray, names: Sequence[str], likelihood: RowSites) -> None:
