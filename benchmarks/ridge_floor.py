@@ -13,6 +13,7 @@ import argparse
 import functools
 import json
 import math
+import os
 import resource
 import signal
 import statistics
@@ -49,8 +50,25 @@ ABOVE_THE_FLOOR = (
     "of the model and not of its fit, and the coefficients after the eigenvectors, of which they are made."
 )
 
+OTHER_KERNELS = (
+    "How much that is beside the floor depends on the processor: the passes take what the memory needs, the product "
+    "what the BLAS has for it. The same machine with the kernels that OpenBLAS has for other processors "
+    "(`OPENBLAS_CORETYPE`), least milliseconds:\n\n{table}\n\nThe faster the product, the larger the ratio."
+)
+
 PASSES_AT, QUICK_PASSES_AT = (200, 20_000), (100, 4000)
 """The sizes of which each pass is timed."""
+
+KERNELS_AT, QUICK_KERNELS_AT = [(500, 20_000), (200, 20_000)], [(100, 4000)]
+"""The sizes that are timed with the kernels of other processors."""
+
+KERNELS = {
+    "of this processor": None,
+    "SkylakeX (AVX-512)": "SkylakeX",
+    "Haswell (AVX2)": "Haswell",
+    "Nehalem": "Nehalem",
+}
+"""OpenBLAS's kernels, by its names of processors."""
 
 
 def data(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
@@ -124,6 +142,12 @@ def pause() -> float:
 def child(task: str, n: int, p: int, repetitions: int) -> None:
     """Time (or weigh) one function in this process and print what was found as JSON."""
     warnings.simplefilter("ignore")
+    if task == "kernels":
+        y, x = data(n, p)
+        turns = {"floor": functools.partial(floor, x), "em": functools.partial(ours, "em", y, x)}
+        times = interleaved(turns, repetitions, pause=pause())
+        print(json.dumps({name: found["least"] for name, found in times.items()}))
+        return
     small = data(60, 5)
     run = (lambda y, x: ours(task.removeprefix("memory-"), y, x)) if task.startswith("memory") else None
     run = run or (lambda y, x: peer(task, y, x))
@@ -142,15 +166,25 @@ def child(task: str, n: int, p: int, repetitions: int) -> None:
     print(json.dumps(out | {"extra_memory": (peak - before) * 1024 / x.nbytes}))
 
 
-def in_child(task: str, n: int, p: int, repetitions: int, limit: float) -> dict | str:
+def in_child(
+    task: str, n: int, p: int, repetitions: int, limit: float | None, kernel: str | None = None
+) -> dict | str:
+    """What `child` prints, or a sentence; of one thread the limit is of processor time, as all times are."""
     command = [sys.executable, __file__, "--child", task, str(n), str(p), str(repetitions)]
-    # With one thread the limit is of processor time, as all times are.
-    seconds = math.ceil(limit)
-    stop = functools.partial(resource.setrlimit, resource.RLIMIT_CPU, (seconds, seconds)) if one_thread() else None
-    given_up = f"> {limit:.0f} s, given up"
+    environ = os.environ | ({"OPENBLAS_CORETYPE": kernel} if kernel else {})
+    stop = None
+    if limit is not None and one_thread():
+        stop = functools.partial(resource.setrlimit, resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit)))
+    given_up = f"> {limit or 0:.0f} s, given up"
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=None if stop else limit, check=False, preexec_fn=stop
+            command,
+            capture_output=True,
+            text=True,
+            timeout=None if stop else limit,
+            check=False,
+            preexec_fn=stop,
+            env=environ,
         )
     except subprocess.TimeoutExpired:
         return given_up
@@ -192,6 +226,23 @@ def above_the_floor(found: dict[str, dict], n: int, p: int) -> str:
     """Where the time above the floor goes."""
     parts = table(["step", "ms"], [[name, f"{1e3 * seconds:.2f}"] for name, seconds in found["passes"].items()])
     return ABOVE_THE_FLOOR.format(n=n, p=p, floor=1e3 * found["floor of passes"]["least"], table=parts)
+
+
+def other_kernels(args: argparse.Namespace, found: dict[str, dict]) -> str:
+    """Floor and mode with the kernels of other processors; the times go into `found`."""
+    rows = []
+    for n, p in QUICK_KERNELS_AT if args.quick else KERNELS_AT:
+        for name, kernel in KERNELS.items():
+            times = in_child("kernels", n, p, 4 * args.repetitions, None, kernel)
+            found[f"{n}x{p}, {name}"] = {"least": times}
+            if isinstance(times, str):
+                rows.append([f"{n} × {p}", name, times, "", "", ""])
+                continue
+            least = [times["floor"], times["em"], times["em"] - times["floor"]]
+            ratio = f"{times['em'] / times['floor']:.2f}"
+            rows.append([f"{n} × {p}", name, *(f"{1e3 * seconds:.1f}" for seconds in least), ratio])
+    head = ["n × p", "kernels", "floor", "em", "over the floor", "em / floor"]
+    return OTHER_KERNELS.format(table=table(head, rows))
 
 
 def page(repetitions: int, rows: list, crossed: list, ratios: list, weights: list, above: str) -> str:
@@ -264,7 +315,9 @@ def main() -> None:
     x = data(n, p)[1]
     found["passes"] = passes(x, 4 * args.repetitions)
     found["floor of passes"] = interleaved({"floor": lambda: floor(x)}, 4 * args.repetitions, pause=0.0)["floor"]
-    text = page(args.repetitions, rows, crossed, ratios, weights, above_the_floor(found, n, p))
+    found["kernels"] = {}
+    above = above_the_floor(found, n, p) + "\n\n" + other_kernels(args, found["kernels"])
+    text = page(args.repetitions, rows, crossed, ratios, weights, above)
     save("ridge_floor_quick" if args.quick else "ridge_floor", env, found, text)
 
 
