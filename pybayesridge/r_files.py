@@ -18,6 +18,7 @@ from pybayesridge.formula.groups import told_levels
 from pybayesridge.formula.spec import FormulaSpec, levels_of
 from pybayesridge.results import files, portable
 from pybayesridge.results.base import LinearResults
+from pybayesridge.results.pooled import PooledResults
 
 
 def saved(path: str, allow_code: bool) -> Any:
@@ -39,6 +40,10 @@ def saved(path: str, allow_code: bool) -> Any:
             raise ValueError(f"{foreign}: it is no archive")
         file.seek(0)
         found = portable.read(cast("Any", file), path, __version__, allow_code=allow_code)
+    if isinstance(found, PooledResults):
+        raise ValueError(
+            f"{path} holds pooled fits, which R does not read: save the single fits, and pool them by pool_fits()"
+        )
     if not isinstance(found, LinearResults):
         raise ValueError(f"{path} is not a fit saved by pybayesridge: it holds a {type(found).__name__}")
     return found

@@ -55,10 +55,10 @@ def repeated(names: Iterable[Any]) -> list[Any]:
 
 def did_you_mean(name: str, known: Iterable[Any]) -> str:
     """The end of a message about an unknown name: the nearest known one, or those that there are."""
-    names = [str(item) for item in known]
-    same = [item for item in names if item.lower().strip() == name.lower().strip()]
-    near = same or difflib.get_close_matches(name, names, n=1)
-    return f": did you mean {near[0]!r}?" if near else f"; there are {listed(names)}"
+    items = {str(item): item for item in known}
+    same = [item for item in items if item.lower().strip() == name.lower().strip()]
+    near = same or difflib.get_close_matches(name, items, n=1)
+    return f": did you mean {items[near[0]]!r}?" if near else f"; there are {listed(items.values())}"
 
 
 class Number(str):

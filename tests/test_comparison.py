@@ -144,6 +144,23 @@ def test_other_rows_and_responses_have_a_note(frame, fits):
     assert not any("cannot be compared" in note for note in compare_models(fits).notes)
 
 
+def test_other_families_and_frequency_weights_have_a_note(frame):
+    counts = frame.assign(count=np.arange(len(frame)) % 5, twice=2.0)
+    options = {"poisson": {"family": "poisson"}, "weighted": {"family": "poisson", "weights": "twice"},
+               "dispersed": {"family": "negative-binomial", "dispersion": 0.1}, "gaussian": {},
+               "precise": {"weights": "twice"}}  # fmt: skip
+    fits = {name: BayesRidge.from_formula("count ~ x1", counts, **given) for name, given in options.items()}
+    fits = {name: model.fit("fixed", lam=1.0) for name, model in fits.items()}
+    told = {"weighted": "frequency weights differ", "dispersed": "", "gaussian": "different families"}
+    for name, words in told.items():
+        table = compare_models({"poisson": fits["poisson"], name: fits[name]})
+        found = [note for note in table.notes if "cannot be compared" in note]
+        assert len(found) == bool(words)
+        assert words in "".join(found)
+    same = compare_models({"gaussian": fits["gaussian"], "precise": fits["precise"]})
+    assert not any("cannot be compared" in note for note in same.notes)
+
+
 def test_fits_without_rows(frame):
     res = BayesRidge.from_formula(FORMULA, frame).fit()
     before = compare_models({"ridge": res}).frame

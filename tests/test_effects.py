@@ -353,6 +353,7 @@ def test_values_outside_the_data_are_a_warning_of_their_own(curved, flat):
         (lambda res: res.effects("x", values=(1, "b")), "values of 'x' must be finite numbers, not 'b'"),
         (lambda res: res.effects("x", values=(1, np.nan)), "must be finite numbers, not nan"),
         (lambda res: res.effects("g", values=("a", "bb")), "'bb' is not a level of 'g': did you mean 'b'"),
+        (lambda res: res.predictions({"g": ["A"]}), "'A' is not a level of 'g': did you mean 'a'"),
         (lambda res: res.effects("k", values=(1, 7)), "7 is not a level of 'k'; there are 1, 2, 3"),
         (lambda res: res.effects("x", which="link"), "which must be"),
         (lambda res: res.effects("x", alpha=2), "alpha must lie"),

@@ -129,6 +129,24 @@ def test_decimals_are_numbers(library):
     np.testing.assert_array_equal(to_pandas(column), [1.5, np.nan, 2.0])
 
 
+def test_objects_that_are_numbers_are_numbers(data):
+    """As databases give them: decimals in columns of objects."""
+    frame = pd.DataFrame({name: np.asarray(data[name]).round(3) for name in ("x", "y")}).assign(w=2.0)
+    frame.loc[3:, "w"] = 1.0
+    objects = frame.map(lambda value: Decimal(str(value))).astype(object)
+    own = BayesRidge(frame["y"], frame[["x"]], weights=frame["w"]).fit("em")
+    same = BayesRidge(objects["y"], objects[["x"]].assign(x2=1.0)[["x"]], weights=objects["w"]).fit("em")
+    np.testing.assert_allclose(same.params, own.params, rtol=SAME)
+    formula = BayesRidge.from_formula("y ~ x", objects, weights="w").fit("em")
+    np.testing.assert_allclose(formula.params, own.params, rtol=SAME)
+    mixed = objects[["x"]].assign(k=np.arange(len(frame)), n=pd.array(np.arange(len(frame)) % 3, dtype="Int64"))
+    with pytest.raises(ValueError, match=r"missing or not finite in column\(s\) 'x'"):
+        BayesRidge(frame["y"], mixed.assign(x=[None, *objects["x"][1:]]))
+    np.testing.assert_allclose(BayesRidge(frame["y"], mixed).data.exog[:, 0], frame["x"], rtol=SAME)
+    with pytest.raises(ValueError, match=r"weights column\(s\) 'w' are not numeric: convert them to numbers"):
+        BayesRidge.from_formula("y ~ x", frame.assign(w="2"), weights="w")
+
+
 def test_strings_are_refused_as_numbers(data):
     with pytest.raises(ValueError, match=r"exog column\(s\) 'size', 'color' are not numeric"):
         BayesRidge(data["y"].to_numpy(), as_polars(data).select("x", "size", "color"))

@@ -361,6 +361,9 @@ def test_what_single_fits_alone_have_is_named(pooled):
     with pytest.raises(AttributeError, match="PooledResults object has no attribute 'paramz'"):
         _ = pooled.paramz
     assert not hasattr(pooled, "_repr_latex_")
+    if pooled.fits[0].model.family == "binomial":
+        with pytest.raises(ValueError, match=r"pit\(\) is for Gaussian responses: check others by plot_calibration"):
+            pooled.pit()
 
 
 @pytest.mark.parametrize("kind", ["targets", "exact", "binary"])

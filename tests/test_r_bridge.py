@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from pybayesridge import BayesRidge, ConvergenceWarning, SpikeSlab, load, progress, r_bridge
+from pybayesridge import BayesRidge, ConvergenceWarning, SpikeSlab, load, pool, progress, r_bridge
 from pybayesridge.results import export_fields, portable
 from pybayesridge.results.export import export
 from tests.gallery.make import data
@@ -316,6 +316,8 @@ def test_a_file_that_can_run_code_is_not_read(tmp_path):
     )
     portable.write([1, 2], path, "0.1")
     assert r_bridge.read_fit(str(path))["error"].endswith("it holds a list")
+    pool([BayesRidge(Y, X).fit("em")] * 2).save(path)
+    assert "holds pooled fits, which R does not read" in r_bridge.read_fit(str(path))["error"]
 
 
 def test_a_fit_of_r_is_saved_if_it_is_the_same(tmp_path):

@@ -127,7 +127,7 @@ def test_what_is_refused(data, normals):
     with pytest.raises(ValueError, match="at least two"):
         stack(normals[:1], weights=[1.0])
     binary = BayesRidge.from_formula("event ~ a", data, family="binomial").fit()
-    with pytest.raises(ValueError, match="different"):
+    with pytest.raises(ValueError, match="whose predictions cannot be mixed"):
         stack([normals[0], binary], weights=WEIGHTS)
     fewer = BayesRidge.from_formula("y ~ a", data.iloc[1:]).fit()
     with pytest.raises(ValueError, match="different rows"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybayesridge.text import DASH, column, columns, count, in_words, number, rounded
+from pybayesridge.text import DASH, column, columns, count, did_you_mean, in_words, number, rounded
 
 THREE_DIGITS = 5.01e-3
 """Half a unit in the third significant digit, and the rounding of the comparison."""
@@ -142,3 +142,9 @@ def test_counts_and_shares():
         "-1,234.568",
         DASH,
     ]
+
+
+def test_a_value_of_another_type_is_suggested_as_it_is():
+    assert did_you_mean("0", [0, 1]) == ": did you mean 0?"
+    assert did_you_mean("G", ["g", "h"]) == ": did you mean 'g'?"
+    assert did_you_mean("xyz", [0, 1]) == "; there are 0, 1"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -43,18 +45,27 @@ def is_pandas(obj: Any) -> bool:
 
 
 def numeric_frame(frame: pd.DataFrame, what: str) -> AnyArray:
-    """The values of a frame whose columns are all numeric, without a copy where pandas allows that."""
+    """The values of a frame whose columns are all numeric, without a copy where pandas allows that.
+
+    Numbers that are Python's own, such as the decimals of databases, are numeric too.
+    """
     dtypes = list(frame.dtypes)
     kinds = set(dtypes)
     odd = {
         dtype for dtype in kinds if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_complex_dtype(dtype)
     }
     if odd:
-        bad = [str(name) for name, dtype in zip(frame.columns, dtypes, strict=True) if dtype in odd]
-        raise ValueError(
-            f"{what} column(s) {listed(bad)} are not numeric: encode them, "
-            "or use from_formula, which codes factors by itself"
-        )
+        at = [j for j, dtype in enumerate(dtypes) if dtype in odd]
+        bad = [str(frame.columns[j]) for j in at if not _are_numbers(frame.iloc[:, j])]
+        if bad:
+            coded = "encode them, or use from_formula, which codes factors by itself"
+            instead = coded if what in ("exog", "endog") else "convert them to numbers"
+            raise ValueError(f"{what} column(s) {listed(bad)} are not numeric: {instead}")
+        out = np.empty(frame.shape)
+        for j in range(frame.shape[1]):
+            values = frame.iloc[:, j].to_numpy()
+            out[:, j] = _numbers_in_objects(values, what) if values.dtype == object else values
+        return out
     if len(kinds) == 1 and isinstance(next(iter(kinds)), np.dtype):
         return frame.to_numpy()
     return frame.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -82,6 +93,13 @@ def as_matrix(obj: Any, what: str) -> AnyArray:
     if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
         array = array.astype(np.float64)
     return array[:, None] if array.ndim == 1 else array
+
+
+def _are_numbers(values: pd.Series) -> bool:
+    """Whether values are objects that are real numbers or missing."""
+    return pd.api.types.is_object_dtype(values.dtype) and all(
+        value is None or value is pd.NA or isinstance(value, Real | Decimal) for value in values
+    )
 
 
 def _numbers_in_objects(array: AnyArray, what: str) -> AnyArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,25 @@ from pybayesridge.data.groups import Groups
 from pybayesridge.text import listed
 
 
-def inclusion_by_column(prior_inclusion: Any, columns: list[str], groups: Groups) -> float | FloatArray | None:
-    """Prior inclusion probabilities: one number, or one for each column; None if they are to be learned."""
+def inclusion_by_column(
+    prior_inclusion: Any, columns: list[str], groups: Groups, unpenalized: Sequence[int]
+) -> float | FloatArray | None:
+    """Prior inclusion probabilities: one number, or one for each column; None if they are to be learned.
+
+    Those of unpenalised columns (positions) do not count and need no name.
+    """
     if prior_inclusion is None:
         return None
     if isinstance(prior_inclusion, pd.Series | Mapping):
         given = _by_column({str(name): value for name, value in dict(prior_inclusion).items()}, columns, groups)
         known = set(columns)
         unknown = [name for name in given if name not in known]
-        absent = [name for name in columns if name not in given]
+        always = dict.fromkeys((columns[j] for j in unpenalized), 1.0)
+        absent = [name for name in columns if name not in given and name not in always]
         if unknown:
             raise ValueError(f"prior_inclusion names {listed(unknown)}, which are not columns (or groups) of exog")
-        values = np.array([given.get(name, np.nan) for name in columns], dtype=np.float64)
-        if absent and not np.isfinite(values).any():
+        values = np.array([given.get(name, always.get(name, np.nan)) for name in columns], dtype=np.float64)
+        if absent and not given:
             raise ValueError("prior_inclusion is empty: give a probability for each column, or one for all")
         if absent:
             raise ValueError(f"prior_inclusion lacks column(s) {listed(absent)}")

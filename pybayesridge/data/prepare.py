@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge.checks import positive
 from pybayesridge.data.arrays import (
     NamedColumns,
     as_column_names,
@@ -321,6 +322,36 @@ def _complete_rows(
         raise ValueError("every row has a missing value: nothing is left to fit")
     left_w, left_m = (None if values is None else values[~gone] for values in (w, m))
     return y[~gone], x[np.flatnonzero(~gone)], left_w, left_m, labels[~gone]
+
+
+def of_new_rows(given: Any, what: str, exog: Any, labels: pd.Index) -> FloatArray:
+    """Positive numbers for rows to predict, (m,), NaN where they are missing.
+
+    Parameters
+    ----------
+    given : float, (m,) array-like or str
+        One for all rows, one for each, or the column of `exog` with them.
+    what : str
+        The argument that they are.
+    exog : table or None
+        The rows to predict; None for those of the fit.
+    labels : Index, (m,)
+        Labels of the rows, which those of a Series must be where `exog` has some.
+    """
+    if isinstance(given, str):
+        frame = to_pandas(exog, "exog")
+        if isinstance(frame, Mapping):
+            frame = pd.DataFrame(frame)
+        if not isinstance(frame, pd.DataFrame) or given not in frame.columns:
+            raise ValueError(f"{what} names {given!r}, which is not a column of exog")
+        given = frame[given]
+    if np.ndim(given) == 0:
+        return np.full(len(labels), positive(what, given))
+    out = as_weights(given, len(labels), what)
+    if is_pandas(given) and (exog is None or is_pandas(exog)):
+        check_labels(given, labels, "the rows to predict", what)
+    check_weights(out[~np.isnan(out)], labels[~np.isnan(out)], what)
+    return out
 
 
 def check_labels(weights: Any, labels: pd.Index, of: str, what: str = "weights") -> None:

@@ -62,6 +62,8 @@ def take(frame: pd.DataFrame, per_row: PerRow, subset: Any) -> tuple[pd.DataFram
     if mask.dtype == bool:
         if mask.size != len(frame):
             raise ValueError(f"subset has {mask.size} entries for {len(frame)} rows of data")
+        if isinstance(subset, pd.Series):
+            check_labels(subset, frame.index, "the data", "subset")
         return frame.loc[mask], {what: values[mask] for what, values in per_row.items()}
     rows = pd.Series(np.arange(len(frame)), index=frame.index)
     try:

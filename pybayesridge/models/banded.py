@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from pybayesridge.bands.methods import BandMethod, BandOptions
 from pybayesridge.bands.mixed import MOST_COLUMNS, MOST_SAMPLED
 from pybayesridge.bands.mixed_problem import MixedProblem, with_columns
 from pybayesridge.bands.problem import LEAST_SHARE, BandProblem, EmptyBandError
+from pybayesridge.checks import in_order
 from pybayesridge.data.bands import Bands
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.bands import BandRidgeResults
@@ -197,10 +198,7 @@ def check_far(problem: MixedProblem, bands: Bands) -> None:
 def penalties_of(lam: Any, bands: Bands) -> FloatArray:
     """The penalty of each band, (K,)."""
     names = list(bands.names)
-    if isinstance(lam, Mapping):
-        if sorted(map(str, lam)) != sorted(names):
-            raise ValueError(f"lam must have a penalty for each of the bands {listed(names)}")
-        lam = [lam[name] for name in names]
+    lam = in_order("lam", lam, names, "bands")
     try:
         out = np.array(lam, dtype=np.float64)
     except (TypeError, ValueError):

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from pybayesridge._types import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray, Names, RowsLike, TableLike
 from pybayesridge.checks import check_which
-from pybayesridge.data.arrays import as_weights, check_weights, refuse_infinite
-from pybayesridge.data.prepare import ModelData, prepare
+from pybayesridge.data.arrays import refuse_infinite
+from pybayesridge.data.prepare import ModelData, of_new_rows, prepare
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.design.from_moments import data_of_names, prepare_moments
@@ -436,15 +436,19 @@ class LinearModel(StreamedModel):
         refuse_infinite(rows, data.exog_columns)
         return rows, labels
 
-    def noise_factors(self, m: int, weights: ArrayLike | None, *, own: bool) -> FloatArray:
-        """Noise variance of new observations relative to sigma2: 1/w, the weights of the fit having mean 1."""
+    def noise_factors(
+        self, labels: pd.Index, weights: ArrayLike | str | None = None, exog: RowsLike | None = None
+    ) -> FloatArray:
+        """Noise variance of new observations relative to sigma2: 1/w, the weights of the fit having mean 1.
+
+        Rows with these labels are predicted: those of `exog`, or for None those of the fit.
+        """
         if weights is not None:
-            w = as_weights(weights, m)
-            check_weights(w, pd.RangeIndex(m))
-            return self.weight_mean / w
-        if own and self.weights is not None:
+            out: FloatArray = self.weight_mean / of_new_rows(weights, "weights", exog, labels)
+            return out
+        if exog is None and self.weights is not None:
             return 1.0 / self.weights
-        return np.ones(m)
+        return np.ones(len(labels))
 
     def predict(self, params: ArrayLike, exog: TableLike | None = None, which: str = "mean") -> FloatArray:
         """Mean of the response at rows of exog for given coefficients, (m,) or (m, q).

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pybayesridge._types import ArrayLike, FloatArray
+from pybayesridge.checks import in_order
 from pybayesridge.data.frames import unmasked
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.ridge import BayesRidgeResults
@@ -27,7 +29,7 @@ def fit(model: BayesRidge, entry: RidgeMethod, options: dict[str, Any], recipe: 
         tol=options["tol"],
         maxiter=options["maxiter"],
         grid=options["grid"],
-        lam=None if lam is None else _penalties(lam, len(model.data.targets)),
+        lam=None if lam is None else _penalties(lam, model.data.targets),
         parameterization=options["parameterization"],
         accelerate=options["accelerate"],
     )
@@ -51,7 +53,9 @@ def fit(model: BayesRidge, entry: RidgeMethod, options: dict[str, Any], recipe: 
     )
 
 
-def _penalties(lam: ArrayLike, q: int) -> FloatArray:
+def _penalties(lam: ArrayLike | Mapping[str, float], targets: Sequence[str]) -> FloatArray:
+    """The penalty of each target, (q,)."""
+    q, lam = len(targets), in_order("lam", lam, targets, "targets")
     try:
         if np.asarray(lam).dtype.kind not in "fiuO":
             raise TypeError

@@ -347,7 +347,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         tol: float | None = None,
         maxiter: int | None = None,
         grid: str | ArrayLike | None = None,
-        lam: ArrayLike | None = None,
+        lam: ArrayLike | Mapping[str, float] | None = None,
         solver: str = "ep",
         dof: str = "nu",
         parameterization: str = "tau2",
@@ -387,11 +387,12 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             Penalties to try: ``"fixed"`` (the default) is 1e10 … 1e-10, ``"glmnet"`` the ones glmnet would, 100
             each; an array's are on the scale of `lam`. With other families an array; by default 33 penalties
             around that of the prior.
-        lam : float or (q,) array, for ``"fixed"``
+        lam : float, (q,) array, dict or Series, for ``"fixed"``
             The penalty of ``||y - Xb||^2 + lam ||b||^2`` on the standardised scale. The coefficients for 0 are
             those of least squares; the intervals are the limit of those for small penalties, with n - rank(Z)
             degrees of freedom and not n - rank(Z) - p. With other families the penalty 1/tau2: positive. With
-            `bands` a positive penalty for each, in their order or by name.
+            `bands` a positive penalty for each. Penalties of targets and of bands are in their order or by name, in
+            a dict or a Series with labels.
         solver : {"ep", "laplace"}, with other families than the Gaussian for all methods but these two
             The approximation of the posterior of the coefficients.
         dof : {"nu", "paper"}, for Gaussian responses

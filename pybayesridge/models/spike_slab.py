@@ -62,7 +62,7 @@ class SpikeSlab(BeforeFit, SelectionModel):
     prior_inclusion : float, array, Series or dict, optional
         Prior probability that a column (or group) is in: one for all, or one for each column of `exog` (a Series or
         dict by name of column or group), the same for all columns of a group. 0 keeps a column out, 1 keeps it in
-        under the slab alone. The intercept and unpenalised columns do not count.
+        under the slab alone. The intercept and unpenalised columns do not count, and need not be named.
     slab_var : float, optional
         Prior variance v of an included coefficient, in squared units of the response per standard deviation of
         the column (per its own unit with ``standardize=False``).
@@ -266,7 +266,9 @@ class SpikeSlab(BeforeFit, SelectionModel):
         terms = None if formula_data is None else formula_data.terms
         self.groups = resolve_groups(group, self.data.exog_columns, terms)
         self.grouped_by = "column" if group is None else "term" if isinstance(group, str) else "labels"
-        self.prior_inclusion = inclusion_by_column(prior_inclusion, self.data.exog_columns, self.groups)
+        self.prior_inclusion = inclusion_by_column(
+            prior_inclusion, self.data.exog_columns, self.groups, self.data.unpenalized
+        )
         if isinstance(self.prior_inclusion, np.ndarray):
             rest = np.setdiff1d(np.arange(len(self.data.exog_columns)), self.data.unpenalized)
             shared(self.prior_inclusion, self.groups, rest, "prior_inclusion")

@@ -220,7 +220,7 @@ def _over_rows(
     function: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
 ) -> dict[str, Any]:
     """``function(y, mean, variance)`` for each target: (chains, draws, n) from y (n,) and two (draws, n) arrays."""
-    factors = model.noise_factors(model.nobs, None, own=True)
+    factors = model.noise_factors(model.data.row_labels)
     return {
         name: (
             ("chain", "draw", OBS),

@@ -127,7 +127,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
         self,
         exog: RowsLike | None = None,
         transform: bool = True,
-        weights: ArrayLike | None = None,
+        weights: ArrayLike | str | None = None,
         row_labels: Sequence[Hashable] | pd.Index | None = None,
         new_levels: str = "sample",
         groups: bool = True,
@@ -156,7 +156,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
         True
         """
         law, labels = self.law_of_new(exog, transform, new_levels, groups)
-        noise = self.model.noise_factors(len(labels), weights, own=exog is None)
+        noise = self.model.noise_factors(labels, weights, exog)
         return self._prediction(law, noise, labels if row_labels is None else pd.Index(row_labels))
 
     def law_of_new(

@@ -97,7 +97,7 @@ class LinearResults(LinearEstimates, saved.Saveable):
         self,
         exog: RowsLike | None = None,
         transform: bool = True,
-        weights: ArrayLike | None = None,
+        weights: ArrayLike | str | None = None,
         row_labels: Sequence[Hashable] | pd.Index | None = None,
     ) -> BayesPrediction:
         """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible and prediction intervals.
@@ -108,9 +108,9 @@ class LinearResults(LinearEstimates, saved.Saveable):
             As for :meth:`predict`.
         transform : bool
             Whether to pass new data through the formula.
-        weights : array-like, optional
-            Precision weights of new observations, in the units of the fit's weights; those of the fit for its
-            own rows, and their mean for new ones.
+        weights : float, (m,) array-like or str, optional
+            Precision weights of new observations, in the units of the fit's weights, or the column of `exog` with
+            them; those of the fit for its own rows, and their mean for new ones.
         row_labels : sequence, optional
             Labels of the rows, instead of those of `exog`.
 
@@ -125,7 +125,7 @@ class LinearResults(LinearEstimates, saved.Saveable):
         [[71175.0, 70082.0, 72258.0]]
         """
         law, labels = self.law_of_new(exog, transform)
-        noise = self.model.noise_factors(len(labels), weights, own=exog is None)
+        noise = self.model.noise_factors(labels, weights, exog)
         return self._prediction(law, noise, labels if row_labels is None else pd.Index(row_labels))
 
     def law_of_new(self, exog: RowsLike | None, transform: bool) -> tuple[RowLaw, pd.Index]:

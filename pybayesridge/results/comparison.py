@@ -34,6 +34,8 @@ EVIDENCE = (
     "compare fits of one kind, with the same rows and unpenalised columns."
 )
 
+FAMILIES = "The models are of different families: their evidence and leave-one-out scores cannot be compared."
+
 FACT_ROWS = [fact.row for fact in FACTS if fact.row]
 
 NOT_COMPARABLE = "their numbers cannot be compared"
@@ -130,7 +132,16 @@ def _own(res: LinearResults, alpha: float) -> FitInTable:
     if marks is not None and res.model.data.intercept_name is not None:
         marks = np.vstack([marks_of(np.ones((res.model.data.exog.shape[0], 1))), marks])  # type: ignore[list-item]
     observed = _numbers(res.model.endog)
-    return FitInTable(coefficients, facts, res.model.data.targets[0], observed, own=True, marks=marks)
+    return FitInTable(
+        coefficients,
+        facts,
+        res.model.data.targets[0],
+        observed,
+        own=True,
+        marks=marks,
+        kind=res.model.distribution.kind_of_response,
+        copies=None if observed is None else res.model.copies,
+    )
 
 
 def _of_statsmodels(given: Any, alpha: float) -> FitInTable:
@@ -145,9 +156,7 @@ def _of_statsmodels(given: Any, alpha: float) -> FitInTable:
     facts = {
         "N": float(getattr(given, "nobs", np.nan)),
         "R-squared": float(getattr(given, "rsquared", np.nan)),
-        "sigma": float(np.sqrt(given.mse_resid / _mean_weight(given.model)))
-        if hasattr(given, "rsquared")
-        else np.nan,
+        "sigma": _sigma(given),
     }
     of_columns = marks_of(getattr(given.model, "exog", None))
     known = dict(zip(map(str, given.model.exog_names), () if of_columns is None else of_columns, strict=False))
@@ -213,6 +222,10 @@ def _notes(read: Mapping[str, FitInTable], differing: Sequence[str]) -> list[str
         notes.append(f"The models are of different rows ({told}): {NOT_COMPARABLE}.")
     elif len(responses) == 1 and not same_values([fit.observed for fit in read.values() if fit.observed is not None]):
         notes.append(f"The values of the response differ between the models: {NOT_COMPARABLE}.")
+    elif not same_values([fit.copies for fit in read.values() if fit.copies is not None]):
+        notes.append(f"The frequency weights differ between the models: {NOT_COMPARABLE}.")
+    if len({fit.kind for fit in read.values() if fit.own}) > 1:
+        notes.append(FAMILIES)
     others = [name for name, fit in read.items() if not fit.own]
     if others and len(others) < len(read):
         notes.append(OF_STATSMODELS.format(names=", ".join(others)))

@@ -9,6 +9,7 @@ from pybayesridge.formula.shared import first_difference, learned_together, lear
 from pybayesridge.formula.spec import levels_of
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.base import LinearResults
+from pybayesridge.results.matching import check_order
 from pybayesridge.results.pooled import PooledResults
 from pybayesridge.text import listed
 
@@ -79,8 +80,9 @@ def _check_alike(fits: Sequence[Any]) -> None:
     for i, fit in enumerate(fits):
         for what, value in _identity(fit).items():
             if value != first[what]:
-                shown, other = (listed(v) if isinstance(v, list) else v for v in (value, first[what]))
+                shown, other = (listed(v) or "none" if isinstance(v, list) else v for v in (value, first[what]))
                 raise ValueError(f"fits[{i}] and fits[0] differ in {what}: {shown} and {other}")
+        check_order(f"fits[{i}]", fit.model, "fits[0]", fits[0].model)
         if not fit.has_joint_posterior:
             raise ValueError(NO_ROW_SPACE.format(what="pooling"))
         if not getattr(fit.posterior, "has_mean", True):
@@ -183,6 +185,9 @@ def _identity(fit: LinearResults) -> dict[str, Any]:
         "event": getattr(model, "event", None),
         "responses": list(model.data.targets),
         "columns": list(model.exog_names),
+        "unpenalised columns": [model.data.exog_columns[j] for j in model.data.unpenalized],
+        "bands": [] if getattr(model, "bands", None) is None else list(model.bands.names),
+        "standardize": model.standardize,
         "number of rows": int(fit.nobs),
         "levels of factors": [f"{name}: {', '.join(map(str, levels))}" for name, levels in factors.items() if levels],
     }

@@ -357,7 +357,8 @@ def pit(self: Any, *, target: str | int | None = None) -> pd.Series:
         As for :meth:`loo`, and for responses that are not Gaussian.
     """
     if not self.model.distribution.has_noise:
-        raise ValueError(f"pit() is for Gaussian responses: check others by {self.instead_of_residuals}")
+        instead = self.model.distribution.instead_of_residuals
+        raise ValueError(f"pit() is for Gaussian responses: check others by {instead}")
     target_position(self.model.data.targets, target, "pit")
     score: LeaveOneOutScore = loo(self, target=target)
     assert score.pit is not None

@@ -14,7 +14,7 @@ from pybayesridge.posterior.stacking import stacking_weights
 from pybayesridge.results.arguments import named_fits
 from pybayesridge.results.base import LinearResults
 from pybayesridge.results.leave_one_out import LeaveOneOutScore, standard_error, trials_of
-from pybayesridge.results.matching import SAME_RESPONSE
+from pybayesridge.results.matching import SAME_RESPONSE, check_order
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ def _check_alike(fits: dict[str, Any], scores: dict[str, LeaveOneOutScore]) -> N
                 f"the fits {first_name!r} and {name!r} have different rows or responses: "
                 "fit all models to the same rows of the same response"
             )
+        check_order(f"the fits {first_name!r}", first.model, repr(name), fit.model)
 
 
 def _response(fit: Any, target: object) -> Any:

@@ -43,6 +43,10 @@ class FitInTable:
         Whether the fit is of this package.
     marks : (k, MARKS) array or None
         Of the columns of the coefficients, see :func:`marks_of`; NaN where these are not known.
+    kind : str or None
+        What the response is of, for fits of this package.
+    copies : (n,) array or None
+        How many rows each row stands for, likewise.
     """
 
     coefficients: pd.DataFrame
@@ -51,6 +55,8 @@ class FitInTable:
     observed: FloatArray | None
     own: bool
     marks: FloatArray | None
+    kind: str | None = None
+    copies: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +147,24 @@ def same_values(observed: Sequence[FloatArray]) -> bool:
     first = observed[0] if observed else np.zeros(0)
     size = SAME_RESPONSE * float(np.abs(first).max(initial=0.0))
     return all(y.shape == first.shape and bool((np.abs(y - first) <= size).all()) for y in observed)
+
+
+def check_order(first: str, one: Any, second: str, other: Any) -> None:
+    """Refuse models of the same rows in another order, whose numbers for each row would be taken by position.
+
+    Rows are the same where their labels are, and where responses agree by these at least as often as by position: a
+    frame whose rows have got new labels keeps its order.
+    """
+    labels, others = one.data.row_labels, other.data.row_labels
+    responses = one.endog, other.endog
+    if any(y is None for y in responses) or len(labels) != len(others) or labels.equals(others):
+        return
+    if not (labels.is_unique and others.is_unique and labels.isin(others).all()):
+        return
+    y, z = (values.reshape(len(labels), -1) for values in responses)
+    by_label = z[others.get_indexer(labels)]
+    if y.shape == z.shape and (y == by_label).sum() >= (y == z).sum():
+        raise ValueError(
+            f"{first} and {second} are of the same rows in another order, by their labels: put the rows of all data "
+            "sets in the same order"
+        )

@@ -303,7 +303,7 @@ class PooledResults(Ratios, Shown, saved.Saveable):
         transform: bool = True,
         target: str | int | None = None,
         which: str = "mean",
-        weights: ArrayLike | None = None,
+        weights: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
         trials: ArrayLike | str | None = None,
     ) -> BayesPrediction | GeneralizedPrediction:
@@ -319,7 +319,7 @@ class PooledResults(Ratios, Shown, saved.Saveable):
             One of several targets; all by default.
         which : {"mean", "linear"}
             For yes/no responses: probabilities, or linear predictors.
-        weights : array-like, optional
+        weights : float, (m,) array-like or str, optional
             For Gaussian responses: precision weights of new observations, as for a single fit.
         exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, as for a single fit.
@@ -608,7 +608,7 @@ def mixed_prediction(
     transform: bool,
     target: str | int | None,
     which: str,
-    weights: ArrayLike | None,
+    weights: ArrayLike | str | None,
     exposure: ArrayLike | str | None = None,
     trials: ArrayLike | str | None = None,
 ) -> BayesPrediction | GeneralizedPrediction:
@@ -617,9 +617,7 @@ def mixed_prediction(
     if exposure is not None or trials is not None or not fits[0].model.distribution.is_linear:
         return _generalized_prediction(fits, share, exog, transform, which, exposure, trials)
     laws, labels = zip(*(fit.law_of_new(exog, transform) for fit in fits), strict=True)
-    noises = [
-        fit.model.noise_factors(len(own), weights, own=exog is None) for fit, own in zip(fits, labels, strict=True)
-    ]
+    noises = [fit.model.noise_factors(own, weights, exog) for fit, own in zip(fits, labels, strict=True)]
     law = pooled(laws, share)
     of_new = pooled([each.with_noise(noise) for each, noise in zip(laws, noises, strict=True)], share)
     sigma2 = [np.outer(noise, np.atleast_1d(fit.arrays.sigma2)) for fit, noise in zip(fits, noises, strict=True)]

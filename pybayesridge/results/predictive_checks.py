@@ -175,7 +175,7 @@ def _rows(res: Any) -> IntArray | slice:
 
 def _one_piece(res: Any, size: int, generator: np.random.Generator, i: int, which: IntArray | slice) -> FloatArray:
     """One response for each of `size` draws, (size, n)."""
-    factors = res.model.noise_factors(res.model.nobs, None, own=True)
+    factors = res.model.noise_factors(res.model.data.row_labels)
     if res.posterior.design.in_blocks:
         mean, sigma2 = res._draw_rows(size, generator, i)  # noqa: SLF001
         return generator.normal(mean, np.sqrt(sigma2[:, None] * factors))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, IntArray, RowsLike
-from pybayesridge.checks import check_which, positive
-from pybayesridge.data.arrays import as_weights, check_weights
-from pybayesridge.data.frames import to_pandas
+from pybayesridge.checks import check_which
+from pybayesridge.data.prepare import of_new_rows
 from pybayesridge.families.registry import those_with
 from pybayesridge.posterior.laws import Ask
 from pybayesridge.posterior.responses import ResponseLaw, in_blocks
@@ -82,7 +81,7 @@ class ResponseScaleResults(Ratios, LinearResults):
                 raise ValueError(f"{name} requires a fit with family={either(those_with(name))}")
         if exposure is None and trials is None:
             return self.model.data.extent if exog is None else None
-        out = _per_row(own, exog, trials if exposure is None else exposure, labels)
+        out = of_new_rows(trials if exposure is None else exposure, own, exog, labels)
         if own == "trials":
             bad = np.flatnonzero((out != np.rint(out)) & ~np.isnan(out))
             if bad.size:
@@ -285,22 +284,6 @@ def new_quantiles(
         return ResponseLaw.mixed(laws, weight)
 
     return in_blocks(asked[0][2].shape[0], law, at)
-
-
-def _per_row(name: str, exog: RowsLike | None, given: Any, labels: pd.Index) -> FloatArray:
-    """Positive numbers for rows to predict: one for all, one for each, or those of a column of `exog`."""
-    if isinstance(given, str):
-        frame = to_pandas(exog, "exog")
-        if isinstance(frame, Mapping):
-            frame = pd.DataFrame(frame)
-        if not isinstance(frame, pd.DataFrame) or given not in frame.columns:
-            raise ValueError(f"{name} names {given!r}, which is not a column of exog")
-        given = frame[given].to_numpy()
-    if np.ndim(given) == 0:
-        return np.full(len(labels), positive(name, given))
-    out = as_weights(given, len(labels), name)
-    check_weights(out[~np.isnan(out)], labels[~np.isnan(out)], name)
-    return out
 
 
 def over_complete(rows: AnyArray, function: Any) -> FloatArray:

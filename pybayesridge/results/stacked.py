@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import ArrayLike, FloatArray, RowsLike
+from pybayesridge.checks import in_order
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.arguments import check_alpha, named_fits, target_position
 from pybayesridge.results.base import LinearResults
 from pybayesridge.results.contrast import as_table, combined, read_contrasts
 from pybayesridge.results.loo_comparison import compare_loo
-from pybayesridge.results.matching import same_values
+from pybayesridge.results.matching import check_order, same_values
 from pybayesridge.results.pooled import mixed_means, mixed_prediction
 from pybayesridge.results.prediction import BayesPrediction, GeneralizedPrediction
 from pybayesridge.results.shown import Shown, counted
@@ -90,7 +91,7 @@ class StackedResults(Shown):
         transform: bool = True,
         target: str | int | None = None,
         which: str = "mean",
-        weights: ArrayLike | None = None,
+        weights: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
         trials: ArrayLike | str | None = None,
     ) -> BayesPrediction | GeneralizedPrediction:
@@ -108,7 +109,7 @@ class StackedResults(Shown):
             One of several targets; all by default.
         which : {"mean", "linear"}
             For yes/no responses: probabilities, or linear predictors.
-        weights : array-like, optional
+        weights : float, (m,) array-like or str, optional
             For Gaussian responses: precision weights of new observations, as for a single fit.
         exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, as for a single fit.
@@ -214,8 +215,12 @@ def _check_alike(fits: dict[str, Any]) -> None:
     for name, fit in fits.items():
         if fit.model.distribution.has_cuts:
             raise ValueError(f"the fit {name!r} has family='ordinal', whose predictions cannot be mixed here")
-        if fit.model.distribution.kind_of_response != first.model.distribution.kind_of_response:
-            raise ValueError(f"the fits {first_name!r} and {name!r} have different values of family")
+        kinds = {(one.distribution.kind_of_response, one.distribution.is_linear) for one in (first.model, fit.model)}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"the fits {first_name!r} and {name!r} have family={first.model.family!r} and "
+                f"family={fit.model.family!r}, whose predictions cannot be mixed"
+            )
         for what in ("link", "event"):
             if getattr(fit.model, what, None) != getattr(first.model, what, None):
                 raise ValueError(f"the fits {first_name!r} and {name!r} have different values of {what}")
@@ -224,6 +229,7 @@ def _check_alike(fits: dict[str, Any]) -> None:
         responses = [each.model.endog for each in (first, fit)]
         if all(y is not None for y in responses) and not same_values([np.ravel(y) for y in responses]):
             raise ValueError(f"the fits {first_name!r} and {name!r} have different rows or responses")
+        check_order(f"the fits {first_name!r}", first.model, repr(name), fit.model)
         if not fit.has_joint_posterior:
             raise ValueError(NO_ROW_SPACE.format(what="a mixture of predictions"))
         if not getattr(fit.posterior, "has_mean", True):
@@ -232,15 +238,9 @@ def _check_alike(fits: dict[str, Any]) -> None:
 
 def _checked(weights: Any, names: list[str]) -> pd.Series:
     """Weights by the names of the fits, which sum to 1."""
-    if isinstance(weights, Mapping | pd.Series):
-        given = pd.Series(weights, dtype=np.float64)
-        if sorted(map(str, given.index)) != sorted(names):
-            raise ValueError(f"weights must have a number for each of the fits {listed(names)}")
-        values = given[names].to_numpy()
-    else:
-        values = np.array(weights, dtype=np.float64)
-        if values.shape != (len(names),):
-            raise ValueError(f"weights must have a number for each of the {len(names)} fits")
+    values = np.array(in_order("weights", weights, names, "fits"), dtype=np.float64)
+    if values.shape != (len(names),):
+        raise ValueError(f"weights must have a number for each of the {len(names)} fits")
     if not (np.isfinite(values).all() and (values >= 0).all() and abs(values.sum() - 1) <= SUM):
         raise ValueError(f"weights must not be negative and have the sum 1, not {values.tolist()}")
     return pd.Series(values / values.sum(), index=names, name="weight")

@@ -150,8 +150,8 @@
 #' @param maxiter Maximum number of iterations. With other families than `gaussian()` 200 by default: of sweeps at one penalty.
 #' @param grid For `"loocv"` and `"gcv"`: `"fixed"` (1e10 to 1e-10, the default), `"glmnet"` (the penalties of glmnet),
 #'   or a vector of penalties.
-#' @param lam For `"fixed"`: the penalty, or one for each target; 0 is least squares. With several penalties one for each band, in their
-#'   order or named.
+#' @param lam For `"fixed"`: the penalty, or one for each target; 0 is least squares. With several penalties one for each band. Those of
+#'   targets and bands are in their order or named.
 #' @param dof For `family = gaussian()`, degrees of freedom: `"nu"` is n minus the rank of the unpenalised columns (recommended), `"paper"` is n.
 #' @param parameterization For `"em"`: whether the mode is that of the density of \eqn{\tau^2} or of \eqn{\tau}.
 #' @param accelerate For `"em"` and `family = gaussian()`: whether to find the fixed point of EM by root finding; `FALSE` runs the EM iteration.
@@ -278,7 +278,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
       tol = check_number(tol, "tol"),
       maxiter = check_number(maxiter, "maxiter"),
       grid = check_grid(grid),
-      lam = if (is.null(lam)) NULL else if (banded) stats::setNames(as.list(check_numbers(lam, "lam")), names(lam)) else check_numbers(lam, "lam"),
+      lam = penalties_for_python(lam, banded),
       parameterization = match.arg(parameterization)
     )
   )
@@ -301,6 +301,13 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   settings$fit <- c(settings$fit, own$fit)
   value <- call_fit(settings, input, without = as.list(made_in_r(input, model, gaussian, if (banded) "bands" else "ridge")), progress = shows_progress(disp))
   tell_iterations(new_fit(value, input, call, settings, model, list(prior = prior, known_sigma2 = sigma2)), disp)
+}
+
+# Penalties of targets or bands, those with names as a dictionary.
+penalties_for_python <- function(lam, banded) {
+  if (is.null(lam)) return(NULL)
+  numbers <- check_numbers(lam, "lam")
+  if (banded || length(numbers) > 1L) stats::setNames(as.list(numbers), names(lam)) else numbers
 }
 
 # Fits in Python what formula_input() or matrix_input() made, or does something else with the fit: `what`.

@@ -78,8 +78,8 @@ def plot_ppc(
         return predictive.statistic(observed[of], found[of], xlabel=xlabel, title=title, ax=ax)
     if not res.model.distribution.has_density:
         raise ValueError(
-            f"the response has no density: use {res.instead_of_residuals}, or name a statistic of it, as in "
-            "plot_ppc(stat='mean')"
+            f"the response has no density: use {res.model.distribution.instead_of_residuals}, or name a statistic of "
+            "it, as in plot_ppc(stat='mean')"
         )
     count = positive_int("draws", CURVES if draws is None else draws)
     y, parts = replicated(res, count, rng, i, "plot_ppc")

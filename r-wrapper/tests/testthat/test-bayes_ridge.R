@@ -256,4 +256,10 @@ test_that("methods' own results come along", {
   expect_equal(sigma(known), 2)
   many <- bayes_ridge(cbind(mpg, hp) ~ wt, mtcars, method = "fixed", lam = c(1, 10))
   expect_equal(many$lambda_, c(mpg = 1, hp = 10))
+  named <- bayes_ridge(cbind(mpg, hp) ~ wt, mtcars, method = "fixed", lam = c(hp = 10, mpg = 1))
+  expect_equal(coef(named), coef(many))
+  expect_error(
+    bayes_ridge(cbind(mpg, hp) ~ wt, mtcars, method = "fixed", lam = c(a = 1, b = 10)),
+    "a number for each of the targets 'mpg', 'hp'"
+  )
 })
