@@ -159,3 +159,27 @@ def test_unpenalised_columns_need_no_prior_probability(data):
     np.testing.assert_array_equal(res.inclusion_prob, array.inclusion_prob)
     with pytest.raises(ValueError, match=r"prior_inclusion lacks column\(s\) 'c'"):
         SpikeSlab(data["y"], data[["a", "b", "c"]], prior_inclusion={"b": 0.2}, **fixed)
+
+
+def test_a_number_that_is_a_position_and_the_name_of_another_is_refused(data):
+    """Columns of a frame that was made of an array are called 0, 1, …, and some are left out or moved later."""
+    numbered = data[["a", "b", "c"]].set_axis([0, 1, 2], axis=1)
+    later = numbered[[1, 2]]
+    assert BayesRidge(data["y"], numbered, unpenalized=[1]).data.unpenalized.tolist() == [1]
+    assert BayesRidge(data["y"], later, unpenalized=[2]).data.unpenalized.tolist() == [1]
+    assert BayesRidge(data["y"], later, unpenalized=["1"]).data.unpenalized.tolist() == [0]
+    for options in ({"unpenalized": [1]}, {"bands": {"one": [1]}}):
+        with pytest.raises(ValueError, match=" 1 is the position of '2', and another is called '1'"):
+            BayesRidge(data["y"], later, **options)
+    with pytest.raises(ValueError, match="unpenalized position 3 is out of range: exog has 2 columns"):
+        BayesRidge(data["y"], later, unpenalized=[3])
+
+
+def test_so_is_such_a_target(data):
+    moved = BayesRidge(data[["z", "y"]].set_axis([1, 0], axis=1), data[["a"]]).fit("fixed", lam=1.0)
+    with pytest.raises(ValueError, match="target 0 is the position of '1', and another is called '0'"):
+        moved.loo(target=0)
+    named = BayesRidge(data["y"], data[["a"]]).fit("fixed", lam=1.0)
+    assert moved.loo(target="0").elpd == pytest.approx(named.loo().elpd, rel=1e-12)
+    with pytest.raises(ValueError, match="target 2 is not one of '1', '0', nor a position among them"):
+        moved.loo(target=2)

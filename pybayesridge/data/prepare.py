@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
-from pybayesridge.checks import positive
+from pybayesridge.checks import position_of, positive
 from pybayesridge.data.arrays import (
     NamedColumns,
     as_column_names,
@@ -181,9 +181,10 @@ def resolve_columns(
         if isinstance(item, bool | np.bool_):
             raise ValueError(f"{what} takes names or positions of columns, not a mask")
         if isinstance(item, int | np.integer):
-            if not -len(names) <= item < len(names):
+            at = position_of(what, item, names, where)
+            if at is None:
                 raise ValueError(f"{what} position {item} is out of range: {of} has {len(names)} columns")
-            out.add(int(item) % len(names))
+            out.add(at)
         elif terms is not None and str(item) in terms:
             out.update(terms[str(item)])
         elif str(item) in where:
