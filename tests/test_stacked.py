@@ -132,3 +132,31 @@ def test_what_is_refused(data, normals):
     fewer = BayesRidge.from_formula("y ~ a", data.iloc[1:]).fit()
     with pytest.raises(ValueError, match="different rows"):
         stack([normals[0], fewer], weights=WEIGHTS)
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("option", [{"groups": False}, {"new_levels": "zero"}, {}])
+@pytest.mark.parametrize("kind", ["gaussian", "binomial", "poisson"])
+def test_groups(data, kind, option):
+    """Of fits with and without groups; a fit that has all of the weight is itself."""
+    rng = np.random.default_rng(4)
+    data = data.assign(g=np.resize(list("uvwxz"), len(data)), count=rng.poisson(2.0, len(data)))
+    response = {"gaussian": "y", "binomial": "event", "poisson": "count"}[kind]
+    method = "exact" if kind == "gaussian" else "laplace"
+    fits = [
+        BayesRidge.from_formula(f"{response} ~ {right}", data, family=kind).fit(method)
+        for right in ("a + (1 | g)", "a")
+    ]
+    new = data.iloc[:3].assign(g=["another", "u", None])
+    one = fits[0].get_prediction(new, **option).summary_frame()
+    for mixed in (stack(fits, weights=[1.0, 0.0]), pool([fits[0], fits[0]])):
+        frame = mixed.get_prediction(new, **option).summary_frame()
+        np.testing.assert_allclose(frame, one, rtol=QUANTILE)
+        np.testing.assert_allclose(mixed.predict(new, **option), one["mean"], rtol=QUANTILE)
+    both = stack(fits, weights=WEIGHTS)
+    if kind != "poisson":
+        each = [one["mean"], fits[1].predict(new)]
+        np.testing.assert_allclose(both.predict(new, **option), np.tensordot(WEIGHTS, each, 1), rtol=SAME)
+    if option:
+        wide, narrow = (both.get_prediction(new, which="linear", **given).se[0] for given in ({}, option))
+        assert wide > 1.02 * narrow

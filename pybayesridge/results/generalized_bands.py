@@ -145,9 +145,11 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         labels = labels if row_labels is None else pd.Index(row_labels)
         return self._predictions(rows, split, labels, which, extent)
 
-    def columns_of_new(self, exog: RowsLike | None, transform: bool) -> tuple[tuple[AnyArray, FloatArray], pd.Index]:
+    def columns_of_new(
+        self, exog: RowsLike | None, transform: bool, new_levels: str = "sample", groups: bool = True
+    ) -> tuple[tuple[AnyArray, FloatArray], pd.Index]:
         """Penalised and unpenalised columns of rows to predict, also of new groups, and the labels of the rows."""
-        _, split, labels, _ = self._new_rows(exog, transform, None, None, "sample", True)
+        _, split, labels, _ = self._new_rows(exog, transform, None, None, new_levels, groups)
         return split, labels
 
     def _new_rows(

@@ -280,6 +280,8 @@ class PooledResults(Ratios, Shown, saved.Saveable):
         transform: bool = True,
         which: str = "mean",
         exposure: ArrayLike | str | None = None,
+        new_levels: str = "sample",
+        groups: bool = True,
     ) -> pd.Series | pd.DataFrame:
         """Posterior mean at new rows, of the linear predictor or, for yes/no responses, of the probability.
 
@@ -294,8 +296,10 @@ class PooledResults(Ratios, Shown, saved.Saveable):
             counts (medians), or linear predictors.
         exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, as for a single fit.
+        new_levels, groups
+            As for a single fit with several penalties.
         """
-        return mixed_means(self.fits, None, exog, transform, which, exposure)
+        return mixed_means(self.fits, None, exog, transform, which, exposure, new_levels, groups)
 
     def get_prediction(
         self,
@@ -306,6 +310,8 @@ class PooledResults(Ratios, Shown, saved.Saveable):
         weights: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
         trials: ArrayLike | str | None = None,
+        new_levels: str = "sample",
+        groups: bool = True,
     ) -> BayesPrediction | GeneralizedPrediction:
         """Predictions with credible and prediction intervals: ``.summary_frame(alpha)``.
 
@@ -325,8 +331,12 @@ class PooledResults(Ratios, Shown, saved.Saveable):
             Exposures of the rows, as for a single fit.
         trials : int, (m,) array-like or str, for yes/no responses
             Numbers of trials of the rows, as for a single fit.
+        new_levels, groups
+            As for a single fit with several penalties.
         """
-        return mixed_prediction(self.fits, None, exog, transform, target, which, weights, exposure, trials)
+        return mixed_prediction(
+            self.fits, None, exog, transform, target, which, weights, exposure, trials, new_levels, groups
+        )
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
         """Posterior of the hyperparameters: the table of a single fit, for the mixture over the fits.
@@ -586,16 +596,19 @@ def mixed_means(
     exog: RowsLike | None,
     transform: bool,
     which: str,
-    exposure: ArrayLike | str | None = None,
+    exposure: ArrayLike | str | None,
+    new_levels: str,
+    groups: bool,
 ) -> pd.Series | pd.DataFrame:
     """Posterior means at rows of the mixture of several fits with weights `share`."""
     check_which(which)
     family = fits[0].model.distribution
     if exposure is not None or (not family.has_mean and which == "mean"):
-        found = _generalized_prediction(fits, share, exog, transform, which, exposure)
+        found = _generalized_prediction(fits, share, exog, transform, which, exposure, None, new_levels, groups)
         return pd.Series(found.predicted_mean, index=found.row_labels)
     own = {} if family.is_linear else {"which": which}
-    each = [fit.predict(exog, transform, **own) for fit in fits]
+    of_groups = {"groups": groups} if family.is_linear else {"groups": groups, "new_levels": new_levels}
+    each = [fit.predict(exog, transform, **own, **_with_groups(fit, of_groups)) for fit in fits]
     out: pd.Series | pd.DataFrame = each[0].copy()
     out.iloc[:] = average([one.to_numpy() for one in each], share)
     return out
@@ -609,14 +622,19 @@ def mixed_prediction(
     target: str | int | None,
     which: str,
     weights: ArrayLike | str | None,
-    exposure: ArrayLike | str | None = None,
-    trials: ArrayLike | str | None = None,
+    exposure: ArrayLike | str | None,
+    trials: ArrayLike | str | None,
+    new_levels: str,
+    groups: bool,
 ) -> BayesPrediction | GeneralizedPrediction:
     """Predictions of the mixture of several fits with weights `share`; see `PooledResults.get_prediction`."""
     check_which(which)
     if exposure is not None or trials is not None or not fits[0].model.distribution.is_linear:
-        return _generalized_prediction(fits, share, exog, transform, which, exposure, trials)
-    laws, labels = zip(*(fit.law_of_new(exog, transform) for fit in fits), strict=True)
+        return _generalized_prediction(fits, share, exog, transform, which, exposure, trials, new_levels, groups)
+    of_groups = {"new_levels": new_levels, "groups": groups}
+    laws, labels = zip(
+        *(fit.law_of_new(exog, transform, **_with_groups(fit, of_groups)) for fit in fits), strict=True
+    )
     noises = [fit.model.noise_factors(own, weights, exog) for fit, own in zip(fits, labels, strict=True)]
     law = pooled(laws, share)
     of_new = pooled([each.with_noise(noise) for each, noise in zip(laws, noises, strict=True)], share)
@@ -642,19 +660,22 @@ def _generalized_prediction(
     transform: bool,
     which: str,
     exposure: ArrayLike | str | None,
-    trials: ArrayLike | str | None = None,
+    trials: ArrayLike | str | None,
+    new_levels: str,
+    groups: bool,
 ) -> GeneralizedPrediction:
     family = fits[0].model.distribution
     for name, given in (("exposure", exposure), ("trials", trials)):
         if given is not None and family.per_row != name:
             raise ValueError(f"{name} requires fits with family={either(those_with(name))}")
     sizes = {} if exposure is None and trials is None else {family.per_row: trials if exposure is None else exposure}
-    each = [fit.get_prediction(exog, transform, which=which, **sizes) for fit in fits]
+    of_groups = {"new_levels": new_levels, "groups": groups}
+    each = [fit.get_prediction(exog, transform, which=which, **sizes, **_with_groups(fit, of_groups)) for fit in fits]
     mean, sd = total_moments([one.predicted_mean for one in each], [one.se for one in each], share)
     whole = np.flatnonzero(~np.isnan(mean))
     asked = []
     for fit in fits:
-        (x, z), labels = fit.columns_of_new(exog, transform)
+        (x, z), labels = fit.columns_of_new(exog, transform, **_with_groups(fit, of_groups))
         extent = None if which == "linear" else fit.extent_of_rows(exog, exposure, labels, trials)
         extent = None if extent is None else extent[whole]
         asked.append((fit.posterior, x[whole], z[whole], extent))
@@ -676,6 +697,11 @@ def _generalized_prediction(
     shares = which == "mean" and family.predicts_shares
     new = no_interval(family, which, extent) or (lambda at: placed(new_quantiles(asked, share, family, at)))
     return GeneralizedPrediction(mean, sd, quantiles, each[0].row_labels, shares=shares, mcse=mcse, of_new=new)
+
+
+def _with_groups(fit: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments on groups for the predictions of a fit; of none where it has one penalty."""
+    return given if isinstance(fit, VarianceComponents) else {}
 
 
 def mixed_tables(tables: Sequence[Callable[[float], pd.DataFrame]], alpha: float) -> pd.DataFrame:

@@ -68,6 +68,8 @@ class StackedResults(Shown):
         transform: bool = True,
         which: str = "mean",
         exposure: ArrayLike | str | None = None,
+        new_levels: str = "sample",
+        groups: bool = True,
     ) -> pd.Series | pd.DataFrame:
         """Posterior mean at rows, of the linear predictor or, for yes/no responses, of the probability.
 
@@ -82,8 +84,10 @@ class StackedResults(Shown):
             linear predictors.
         exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, as for a single fit.
+        new_levels, groups
+            As for a single fit with several penalties.
         """
-        return mixed_means(self._inner, self.shares, exog, transform, which, exposure)
+        return mixed_means(self._inner, self.shares, exog, transform, which, exposure, new_levels, groups)
 
     def get_prediction(
         self,
@@ -94,6 +98,8 @@ class StackedResults(Shown):
         weights: ArrayLike | str | None = None,
         exposure: ArrayLike | str | None = None,
         trials: ArrayLike | str | None = None,
+        new_levels: str = "sample",
+        groups: bool = True,
     ) -> BayesPrediction | GeneralizedPrediction:
         """Predictions with credible and prediction intervals: ``.summary_frame(alpha)``.
 
@@ -115,8 +121,12 @@ class StackedResults(Shown):
             Exposures of the rows, as for a single fit.
         trials : int, (m,) array-like or str, for yes/no responses
             Numbers of trials of the rows, as for a single fit.
+        new_levels, groups
+            As for a single fit with several penalties.
         """
-        return mixed_prediction(self._inner, self.shares, exog, transform, target, which, weights, exposure, trials)
+        return mixed_prediction(
+            self._inner, self.shares, exog, transform, target, which, weights, exposure, trials, new_levels, groups
+        )
 
     def contrast(
         self,
