@@ -52,37 +52,6 @@ def in_order(what: str, given: Any, names: Sequence[str], of: str) -> Any:
     return [values[name] for name in names]
 
 
-def position_of(what: str, number: int, names: Sequence[str], where: Mapping[str, int]) -> int | None:
-    """The position that a number stands for, as name or as position; None if it is neither.
-
-    Parameters
-    ----------
-    what : str
-        The argument that it is.
-    number : int
-        A negative position counts from the end.
-    names : sequence of str
-        Labels of a frame can be numbers.
-    where : dict of str to int
-        Their positions.
-
-    Raises
-    ------
-    ValueError
-        For a number that is the position of one name and reads as another.
-    """
-    named = where.get(str(number))
-    if not -len(names) <= number < len(names):
-        return named
-    at = int(number) % len(names)
-    if named not in (None, at):
-        raise ValueError(
-            f"{what} {number} is the position of {names[at]!r}, and another is called {str(number)!r}: "
-            "write the name as text"
-        )
-    return at
-
-
 def check_which(which: str) -> str:
     """Whether probabilities ("mean") or linear predictors ("linear") are asked for."""
     if which not in ("mean", "linear"):

@@ -173,13 +173,3 @@ def test_a_number_that_is_a_position_and_the_name_of_another_is_refused(data):
             BayesRidge(data["y"], later, **options)
     with pytest.raises(ValueError, match="unpenalized position 3 is out of range: exog has 2 columns"):
         BayesRidge(data["y"], later, unpenalized=[3])
-
-
-def test_so_is_such_a_target(data):
-    moved = BayesRidge(data[["z", "y"]].set_axis([1, 0], axis=1), data[["a"]]).fit("fixed", lam=1.0)
-    with pytest.raises(ValueError, match="target 0 is the position of '1', and another is called '0'"):
-        moved.loo(target=0)
-    named = BayesRidge(data["y"], data[["a"]]).fit("fixed", lam=1.0)
-    assert moved.loo(target="0").elpd == pytest.approx(named.loo().elpd, rel=1e-12)
-    with pytest.raises(ValueError, match="target 2 is not one of '1', '0', nor a position among them"):
-        moved.loo(target=2)

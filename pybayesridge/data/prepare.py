@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
-from pybayesridge.checks import position_of, positive
+from pybayesridge.checks import positive
 from pybayesridge.data.arrays import (
     NamedColumns,
     as_column_names,
@@ -181,7 +181,7 @@ def resolve_columns(
         if isinstance(item, bool | np.bool_):
             raise ValueError(f"{what} takes names or positions of columns, not a mask")
         if isinstance(item, int | np.integer):
-            at = position_of(what, item, names, where)
+            at = _position_of(what, int(item), names, where)
             if at is None:
                 raise ValueError(f"{what} position {item} is out of range: {of} has {len(names)} columns")
             out.add(at)
@@ -195,6 +195,37 @@ def resolve_columns(
             known = list(names) if terms is None else sorted({*names, *terms} - {"1"})
             raise ValueError(f"{what} names {item!r}, which is not a column of {of}{did_you_mean(str(item), known)}")
     return np.array(sorted(out), dtype=np.intp)
+
+
+def _position_of(what: str, number: int, names: Sequence[str], where: Mapping[str, int]) -> int | None:
+    """The position that a number stands for, as name or as position; None if it is neither.
+
+    Parameters
+    ----------
+    what : str
+        The argument that it is.
+    number : int
+        A negative position counts from the end.
+    names : sequence of str
+        Labels of a frame can be numbers.
+    where : dict of str to int
+        Their positions.
+
+    Raises
+    ------
+    ValueError
+        For a number that is the position of one name and reads as another.
+    """
+    named = where.get(str(number))
+    if not -len(names) <= number < len(names):
+        return named
+    at = int(number) % len(names)
+    if named not in (None, at):
+        raise ValueError(
+            f"{what} {number} is the position of {names[at]!r}, and another is called {str(number)!r}: "
+            "write the name as text"
+        )
+    return at
 
 
 def prepare(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray, Names
-from pybayesridge.checks import position_of
 from pybayesridge.design.design import Design
 from pybayesridge.text import listed
 
@@ -62,14 +61,11 @@ def target_position(names: list[str], target: str | int | None, what: str) -> in
         if len(names) > 1:
             raise ValueError(f"{what} needs target= for a model with {len(names)} targets, one of {listed(names)}")
         return 0
-    where = {name: i for i, name in enumerate(names)}
-    if isinstance(target, int | np.integer) and not isinstance(target, bool) and target >= 0:
-        at = position_of("target", target, names, where)
-    else:
-        at = where.get(target)
-    if at is None:
+    if target in names:
+        return names.index(str(target))
+    if isinstance(target, bool) or not isinstance(target, int | np.integer) or not 0 <= target < len(names):
         raise ValueError(f"target {target!r} is not one of {listed(names)}, nor a position among them")
-    return at
+    return int(target)
 
 
 def check_responses(res: Any, what: str) -> None:

@@ -38,7 +38,7 @@ columns_of_band <- function(members, input, name) {
   what <- paste0("band '", name, "'")
   if (is.null(input$terms)) {
     if (is.numeric(members)) {
-      return(as.list(check_positions(members, ncol(input$x), what) - 1))
+      return(columns_by_position(members, input, what))
     }
     return(as.list(as.character(unlist(members))))
   }

@@ -252,7 +252,7 @@ resolve_unpenalized <- function(unpenalized, input) {
   }
   if (is.null(input$terms)) {
     if (is.numeric(unpenalized)) {
-      return(as.list(check_positions(unpenalized, ncol(input$x)) - 1))
+      return(columns_by_position(unpenalized, input))
     }
     return(as.list(as.character(unpenalized)))
   }
@@ -286,11 +286,13 @@ columns_of_names <- function(names, input, what) {
   as.list(unique(unlist(found)))
 }
 
-check_positions <- function(positions, width, what = "'unpenalized'") {
+# Columns of a matrix at positions: by name, since a number can be the name of another, or without names counted from 0.
+columns_by_position <- function(positions, input, what = "'unpenalized'") {
+  width <- ncol(input$x)
   if (anyNA(positions) || any(positions != round(positions)) || any(positions < 1) || any(positions > width)) {
     stop(sprintf("%s: positions must lie between 1 and %d", what, width), call. = FALSE)
   }
-  as.double(positions)
+  as.list(colnames(input$x)[positions] %||% (as.double(positions) - 1))
 }
 
 # Variables that new data must have: those of the formula that came from `data`, and not from elsewhere, as a degree or

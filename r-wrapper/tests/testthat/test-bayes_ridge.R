@@ -262,4 +262,10 @@ test_that("methods' own results come along", {
     bayes_ridge(cbind(mpg, hp) ~ wt, mtcars, method = "fixed", lam = c(a = 1, b = 10)),
     "a number for each of the targets 'mpg', 'hp'"
   )
+  x <- as.matrix(mtcars[c("wt", "hp", "disp")])
+  numbered <- `colnames<-`(x, c("2", "3", "1"))
+  for (own in list(x, numbered, unname(x))) {
+    free <- bayes_ridge(x = own, y = mtcars$mpg, unpenalized = 2, method = "fixed", lam = 3)
+    expect_equal(unname(coef(free)), unname(coef(bayes_ridge(x = x, y = mtcars$mpg, unpenalized = "hp", method = "fixed", lam = 3))))
+  }
 })
