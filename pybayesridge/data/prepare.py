@@ -356,6 +356,27 @@ def _complete_rows(
     return y[~gone], x[np.flatnonzero(~gone)], left_w, left_m, labels[~gone]
 
 
+def in_order(what: str, given: Any, names: Sequence[str], of: str) -> Any:
+    """Numbers in the order of names if they are given by name, in a dict or a labelled Series; others as they are.
+
+    Parameters
+    ----------
+    what : str
+        The argument that they are.
+    given : Any
+    names : sequence of str
+    of : str
+        What has the names, in the plural.
+    """
+    by_position = isinstance(given, pd.Series) and isinstance(given.index, pd.RangeIndex)
+    if by_position or not isinstance(given, Mapping | pd.Series):
+        return given
+    values = {str(name): value for name, value in given.items()}
+    if len(values) < len(given) or sorted(values) != sorted(names):
+        raise ValueError(f"{what} must have a number for each of the {of} {listed(names)}")
+    return [values[name] for name in names]
+
+
 def of_new_rows(given: Any, what: str, exog: Any, labels: pd.Index) -> FloatArray:
     """Positive numbers for rows to predict, (m,), NaN where they are missing.
 

@@ -13,8 +13,8 @@ from pybayesridge.bands.methods import BandMethod, BandOptions
 from pybayesridge.bands.mixed import MOST_COLUMNS, MOST_SAMPLED
 from pybayesridge.bands.mixed_problem import MixedProblem, with_columns
 from pybayesridge.bands.problem import LEAST_SHARE, BandProblem, EmptyBandError
-from pybayesridge.checks import in_order
 from pybayesridge.data.bands import Bands
+from pybayesridge.data.prepare import in_order
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.bands import BandRidgeResults
 from pybayesridge.sites.band_methods import BandSitesMethod

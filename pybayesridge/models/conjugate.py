@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import ArrayLike, FloatArray
-from pybayesridge.checks import in_order
 from pybayesridge.data.frames import unmasked
+from pybayesridge.data.prepare import in_order
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.ridge.fit import FitOptions

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import ArrayLike, FloatArray, RowsLike
-from pybayesridge.checks import in_order
+from pybayesridge.data.prepare import in_order
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.arguments import check_alpha, named_fits, target_position
 from pybayesridge.results.base import LinearResults
