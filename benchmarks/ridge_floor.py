@@ -51,9 +51,9 @@ ABOVE_THE_FLOOR = (
 )
 
 OTHER_KERNELS = (
-    "How much that is beside the floor depends on the processor: the passes take what the memory needs, the product "
-    "what the BLAS has for it. The same machine with the kernels that OpenBLAS has for other processors "
-    "(`OPENBLAS_CORETYPE`), least milliseconds:\n\n{table}\n\nThe faster the product, the larger the ratio."
+    "The ratio to the floor depends on the processor: passes over X take the time of the memory, the product that of "
+    "the BLAS. Least milliseconds on this machine, with the kernels that OpenBLAS has for other processors "
+    "(`OPENBLAS_CORETYPE`):\n\n{table}"
 )
 
 PASSES_AT, QUICK_PASSES_AT = (200, 20_000), (100, 4000)
@@ -167,21 +167,21 @@ def child(task: str, n: int, p: int, repetitions: int) -> None:
 
 
 def in_child(
-    task: str, n: int, p: int, repetitions: int, limit: float | None, kernel: str | None = None
+    task: str, n: int, p: int, repetitions: int, limit: float = math.inf, kernel: str | None = None
 ) -> dict | str:
     """What `child` prints, or a sentence; of one thread the limit is of processor time, as all times are."""
     command = [sys.executable, __file__, "--child", task, str(n), str(p), str(repetitions)]
     environ = os.environ | ({"OPENBLAS_CORETYPE": kernel} if kernel else {})
-    stop = None
-    if limit is not None and one_thread():
-        stop = functools.partial(resource.setrlimit, resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit)))
-    given_up = f"> {limit or 0:.0f} s, given up"
+    stop, seconds = None, None if math.isinf(limit) else math.ceil(limit)
+    if seconds is not None and one_thread():
+        stop = functools.partial(resource.setrlimit, resource.RLIMIT_CPU, (seconds, seconds))
+    given_up = f"> {limit:.0f} s, given up"
     try:
         done = subprocess.run(
             command,
             capture_output=True,
             text=True,
-            timeout=None if stop else limit,
+            timeout=None if stop else seconds,
             check=False,
             preexec_fn=stop,
             env=environ,
@@ -233,7 +233,7 @@ def other_kernels(args: argparse.Namespace, found: dict[str, dict]) -> str:
     rows = []
     for n, p in QUICK_KERNELS_AT if args.quick else KERNELS_AT:
         for name, kernel in KERNELS.items():
-            times = in_child("kernels", n, p, 4 * args.repetitions, None, kernel)
+            times = in_child("kernels", n, p, 4 * args.repetitions, kernel=kernel)
             found[f"{n}x{p}, {name}"] = {"least": times}
             if isinstance(times, str):
                 rows.append([f"{n} × {p}", name, times, "", "", ""])

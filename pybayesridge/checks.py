@@ -27,6 +27,12 @@ def positive(name: str, value: Any) -> float:
     return number
 
 
+def check_new_levels(new_levels: str) -> None:
+    """How predictions take groups that a fit has not seen."""
+    if new_levels not in ("sample", "zero"):
+        raise ValueError(f"new_levels must be 'sample' or 'zero', not {new_levels!r}")
+
+
 def check_which(which: str) -> str:
     """Whether probabilities ("mean") or linear predictors ("linear") are asked for."""
     if which not in ("mean", "linear"):

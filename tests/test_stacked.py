@@ -132,6 +132,12 @@ def test_what_is_refused(data, normals):
     fewer = BayesRidge.from_formula("y ~ a", data.iloc[1:]).fit()
     with pytest.raises(ValueError, match="different rows"):
         stack([normals[0], fewer], weights=WEIGHTS)
+    for mixed in (stack(normals, weights=WEIGHTS), pool([normals[0]] * 2)):
+        for ask in (mixed.predict, mixed.get_prediction):
+            with pytest.raises(ValueError, match="new_levels and groups require a fit with several penalties"):
+                ask(data, groups=False)
+            with pytest.raises(ValueError, match="new_levels must be 'sample' or 'zero', not 'mean'"):
+                ask(data, new_levels="mean")
 
 
 @pytest.mark.every_case

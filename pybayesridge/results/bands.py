@@ -11,7 +11,7 @@ import pandas as pd
 
 from pybayesridge._types import ArrayLike, RandomLike, RowsLike
 from pybayesridge.bands.answers import PenaltiesFit
-from pybayesridge.checks import positive_int
+from pybayesridge.checks import check_new_levels, positive_int
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import RowLaw
 from pybayesridge.recipes import Recipe
@@ -163,8 +163,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
         self, exog: RowsLike | None, transform: bool, new_levels: str = "sample", groups: bool = True
     ) -> tuple[RowLaw, pd.Index]:
         """The law of the linear predictor of rows to predict, also of new groups, and their labels. Internal."""
-        if new_levels not in ("sample", "zero"):
-            raise ValueError(f"new_levels must be 'sample' or 'zero', not {new_levels!r}")
+        check_new_levels(new_levels)
         rows, unseen, labels = self.model.rows_with_groups(exog, transform, groups=groups)
         law = self.posterior.rows(*self.model.split_rows(rows, self.posterior.design))
         if new_levels == "sample" and unseen.any():

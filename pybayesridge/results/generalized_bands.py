@@ -12,7 +12,7 @@ from scipy import sparse
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, IntArray, RandomLike, RowsLike
 from pybayesridge.bands.answers import Variances
-from pybayesridge.checks import check_which, positive_int
+from pybayesridge.checks import check_new_levels, check_which, positive_int
 from pybayesridge.findings import Finding
 from pybayesridge.results import findings
 from pybayesridge.results.arviz import ChainDraws
@@ -156,8 +156,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         self, exog: RowsLike | None, transform: bool, exposure: Any, trials: Any, new_levels: str, groups: bool
     ) -> tuple[AnyArray, tuple[AnyArray, FloatArray], pd.Index, FloatArray | None]:
         """Rows, the same split into penalised and unpenalised columns, their labels and extents."""
-        if new_levels not in ("sample", "zero"):
-            raise ValueError(f"new_levels must be 'sample' or 'zero', not {new_levels!r}")
+        check_new_levels(new_levels)
         rows, unseen, labels = self.model.rows_with_groups(exog, transform, groups=groups)
         x, z = self.model.split_rows(rows, self.posterior.design)
         if new_levels == "sample" and unseen.any():

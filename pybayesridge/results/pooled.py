@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from pybayesridge._types import ArrayLike, FloatArray, IntArray, PathLike, PathOrFile, RandomLike, RowsLike
-from pybayesridge.checks import check_which, positive_int
+from pybayesridge.checks import check_new_levels, check_which, positive_int
 from pybayesridge.data.frames import make_frame
 from pybayesridge.families.registry import those_with
 from pybayesridge.findings import Finding
@@ -606,9 +606,11 @@ def mixed_means(
     if exposure is not None or (not family.has_mean and which == "mean"):
         found = _generalized_prediction(fits, share, exog, transform, which, exposure, None, new_levels, groups)
         return pd.Series(found.predicted_mean, index=found.row_labels)
-    own = {} if family.is_linear else {"which": which}
-    of_groups = {"groups": groups} if family.is_linear else {"groups": groups, "new_levels": new_levels}
-    each = [fit.predict(exog, transform, **own, **_with_groups(fit, of_groups)) for fit in fits]
+    own: dict[str, Any] = {} if family.is_linear else {"which": which}
+    of_groups = _of_groups(fits, new_levels, groups)
+    if family.is_linear:
+        of_groups = [{name: given for name, given in each.items() if name == "groups"} for each in of_groups]
+    each = [fit.predict(exog, transform, **own, **given) for fit, given in zip(fits, of_groups, strict=True)]
     out: pd.Series | pd.DataFrame = each[0].copy()
     out.iloc[:] = average([one.to_numpy() for one in each], share)
     return out
@@ -631,9 +633,9 @@ def mixed_prediction(
     check_which(which)
     if exposure is not None or trials is not None or not fits[0].model.distribution.is_linear:
         return _generalized_prediction(fits, share, exog, transform, which, exposure, trials, new_levels, groups)
-    of_groups = {"new_levels": new_levels, "groups": groups}
+    of_groups = _of_groups(fits, new_levels, groups)
     laws, labels = zip(
-        *(fit.law_of_new(exog, transform, **_with_groups(fit, of_groups)) for fit in fits), strict=True
+        *(fit.law_of_new(exog, transform, **given) for fit, given in zip(fits, of_groups, strict=True)), strict=True
     )
     noises = [fit.model.noise_factors(own, weights, exog) for fit, own in zip(fits, labels, strict=True)]
     law = pooled(laws, share)
@@ -669,13 +671,16 @@ def _generalized_prediction(
         if given is not None and family.per_row != name:
             raise ValueError(f"{name} requires fits with family={either(those_with(name))}")
     sizes = {} if exposure is None and trials is None else {family.per_row: trials if exposure is None else exposure}
-    of_groups = {"new_levels": new_levels, "groups": groups}
-    each = [fit.get_prediction(exog, transform, which=which, **sizes, **_with_groups(fit, of_groups)) for fit in fits]
+    of_groups = _of_groups(fits, new_levels, groups)
+    each = [
+        fit.get_prediction(exog, transform, which=which, **sizes, **of_fit)
+        for fit, of_fit in zip(fits, of_groups, strict=True)
+    ]
     mean, sd = total_moments([one.predicted_mean for one in each], [one.se for one in each], share)
     whole = np.flatnonzero(~np.isnan(mean))
     asked = []
-    for fit in fits:
-        (x, z), labels = fit.columns_of_new(exog, transform, **_with_groups(fit, of_groups))
+    for fit, of_fit in zip(fits, of_groups, strict=True):
+        (x, z), labels = fit.columns_of_new(exog, transform, **of_fit)
         extent = None if which == "linear" else fit.extent_of_rows(exog, exposure, labels, trials)
         extent = None if extent is None else extent[whole]
         asked.append((fit.posterior, x[whole], z[whole], extent))
@@ -699,9 +704,13 @@ def _generalized_prediction(
     return GeneralizedPrediction(mean, sd, quantiles, each[0].row_labels, shares=shares, mcse=mcse, of_new=new)
 
 
-def _with_groups(fit: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Arguments on groups for the predictions of a fit; of none where it has one penalty."""
-    return given if isinstance(fit, VarianceComponents) else {}
+def _of_groups(fits: Sequence[Any], new_levels: str, groups: bool) -> list[dict[str, Any]]:
+    """Arguments on groups for the predictions of each fit: none for those with one penalty."""
+    check_new_levels(new_levels)
+    several = [isinstance(fit, VarianceComponents) for fit in fits]
+    if not any(several) and (new_levels != "sample" or not groups):
+        raise ValueError("new_levels and groups require a fit with several penalties")
+    return [{"new_levels": new_levels, "groups": groups} if one else {} for one in several]
 
 
 def mixed_tables(tables: Sequence[Callable[[float], pd.DataFrame]], alpha: float) -> pd.DataFrame:
