@@ -567,6 +567,20 @@ def test_little_noise(study):
     np.testing.assert_allclose(found, slopes, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"x": 1e-150}, r"a column of 'x\|g' has a standard deviation of .*e-151, .*: measure the variable in other"),
+        ({"x": 1e150}, r"a column of 'x\|g' has a standard deviation"),
+        ({"y": 1e200}, "'y' has a standard deviation of .*e\\+200, .*: measure it in other units"),
+    ],
+)
+def test_units_in_which_nothing_can_be_computed(study, change, told):
+    far = study.assign(**{name: study[name] * factor for name, factor in change.items()})
+    with pytest.raises(ValueError, match=told):
+        BayesRidge.from_formula("y ~ x + (x | g)", far, unpenalized="fixed").fit()
+
+
 def test_other_models_refuse_them(study):
     with pytest.raises(ValueError, match="use BayesRidge"):
         SpikeSlab.from_formula("y ~ x + (x | g)", study)

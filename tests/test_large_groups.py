@@ -359,6 +359,18 @@ def test_constant_column_beside(few):
     close(without.bse, with_it.bse[without.params.index])
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_of_a_column_beside(unit, few):
+    """Its square is not computed, nor that of its standard deviation."""
+    frame = ratings(9)
+    wanted, found = (
+        BayesRidge.from_formula("y ~ x + (1 | s)", frame.assign(x=factor * frame["x"])).fit("reml")
+        for factor in (1.0, unit)
+    )
+    close(wanted.params["x"], found.params["x"] * unit)
+    close(wanted.variance_components()["mean"], found.variance_components()["mean"])
+
+
 def test_derivatives_of_the_likelihood(few):
     frame = ratings(10).assign(w=lambda each: each["w"] - each["w"].mean())
     model = BayesRidge.from_formula("y ~ x + (1 | s) + (w | d) + (1 | dept)", frame, unpenalized="fixed")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import interpolate, linalg
 
-from pybayesridge.formula.smooths import Curves, knots_of, penalized
+from pybayesridge.formula.hints import FormulaError
+from pybayesridge.formula.smooths import Curves, knots_of, learned, penalized
 
 SAME = 1e-9
 """Relative difference of two constructions with well separated knots."""
@@ -126,3 +127,9 @@ def test_missing_values_stay_missing():
     made = penalized(knots_of(x, 4), x, centered=True)
     assert isinstance(made, Curves)
     assert np.isnan(made.at(x)).all(axis=1).tolist() == [False, False, True, False, False, False]
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_a_range_whose_square_cannot_be_computed(unit):
+    with pytest.raises(FormulaError, match="too close together, or too far apart"):
+        learned(unit * np.linspace(0.0, 1.0, 40), 8, centered=True)

@@ -95,7 +95,7 @@ def sparse_columns(x: Any, columns: IntArray, block: Unpenalized, *, standardize
     n, p = x.shape[0], columns.size
     root = np.ones(n) if block.sqrt_w is None else block.sqrt_w
     centred = block.ones is not None
-    mean, variance, on_q, magnitude = np.zeros(p), np.zeros(p), np.zeros((block.k, p)), np.zeros(p)
+    mean, sd, on_q, magnitude = np.zeros(p), np.zeros(p), np.zeros((block.k, p)), np.zeros(p)
     filled = np.diff(x.indptr)[columns]
     some = np.flatnonzero(filled <= FULL * n)
     if some.size:
@@ -104,12 +104,11 @@ def sparse_columns(x: Any, columns: IntArray, block: Unpenalized, *, standardize
         chosen = sparse.csc_matrix(chosen @ sparse.diags(1.0 / top))
         mean[some] = np.asarray(chosen.T @ root**2).ravel() / n
         square = np.asarray(chosen.power(2).T @ root**2).ravel() / n
-        variance[some] = np.maximum(square - mean[some] ** 2, 0.0)
+        sd[some] = top * np.sqrt(np.maximum(square - mean[some] ** 2, 0.0))
         on_q[:, some] = np.asarray(chosen.T @ (root[:, None] * block.q)).T
         if centred:
             on_q[:, some] -= np.outer(block.q.T @ root, mean[some])
         mean[some] *= top
-        variance[some] *= top**2
         on_q[:, some] *= top
         magnitude[some] = np.abs(mean[some])
     full = np.flatnonzero(filled > FULL * n)
@@ -120,9 +119,9 @@ def sparse_columns(x: Any, columns: IntArray, block: Unpenalized, *, standardize
         shift = first + (root**2 @ (dense - first)) / n
         rest = dense - shift
         mean[part], magnitude[part] = shift, np.abs(shift)
-        variance[part] = (root**2 @ rest**2) / n
+        most = np.maximum(np.abs(rest).max(axis=0), np.finfo(float).tiny)
+        sd[part] = most * np.sqrt((root**2 @ (rest / most) ** 2) / n)
         on_q[:, part] = block.q.T @ (root[:, None] * (rest if centred else dense))
-    sd = np.sqrt(variance)
     constant = constant_columns(sd, magnitude)
     scale = np.where(constant, 1.0, sd) if standardize else np.full(p, common_scale(sd))
     projection = block.regress(on_q) if block.k > 0 and not block.only_constant else None

@@ -29,6 +29,9 @@ CURVE = "_curve"
 TIE = 1e-6
 """Values of a function at knots that differ by less, relative to the largest, may be equal but for rounding."""
 
+UNITS = 1e100
+"""Largest range of a variable, and the inverse of the least: its square is a divisor."""
+
 
 @dataclass(frozen=True, slots=True)
 class Curves:
@@ -141,7 +144,7 @@ def learned(x: FloatArray, k: int, *, centered: bool, counts: FloatArray | None 
             f"the variable has {distinct} distinct values, and a curve with k={k} needs at least {k}: use {fewer}"
         )
     knots = knots_of(x, k)
-    if not (np.diff(knots) > 0).all() or not np.isfinite(np.ptp(knots)):
+    if not (np.diff(knots) > 0).all() or not 1 / UNITS <= np.ptp(knots) <= UNITS:
         raise FormulaError("the values of the variable lie too close together, or too far apart, for a curve")
     made = penalized(knots, x, centered=centered, counts=counts)
     return {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.bands.fit import MOST_BANDS, MOST_TARGETS, ORDERS, ExactFitError
 from pybayesridge.bands.methods import BandMethod, BandOptions
 from pybayesridge.bands.mixed import MOST_COLUMNS, MOST_SAMPLED
@@ -15,6 +15,7 @@ from pybayesridge.bands.mixed_problem import MixedProblem, with_columns
 from pybayesridge.bands.problem import LEAST_SHARE, BandProblem, EmptyBandError
 from pybayesridge.data.bands import Bands
 from pybayesridge.data.prepare import in_order
+from pybayesridge.design.design import Design
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.bands import BandRidgeResults
 from pybayesridge.sites.band_methods import BandSitesMethod
@@ -22,6 +23,12 @@ from pybayesridge.text import listed
 
 if TYPE_CHECKING:
     from pybayesridge.models.ridge import BayesRidge
+
+COLUMN_UNITS = 1e50
+"""Largest standard deviation of a column, and the inverse of the least: fourth powers of columns are summed."""
+
+RESPONSE_UNITS = 1e100
+"""Likewise of a response, which is squared."""
 
 
 def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: Recipe) -> BandRidgeResults:
@@ -51,7 +58,12 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
         check_correlated(model, entry)
     if bands.eliminated is not None:
         _check_large(model, entry)
-    _, problem = model.prepare(lambda design, products: made(design, products, bands))
+
+    def make(design: Any, products: Any) -> BandProblem | MixedProblem:
+        check_units(model, design)
+        return made(design, products, bands)
+
+    _, problem = model.prepare(make)
     # What the bands are made of is as large as X'X for each of them, and takes one pass to make again.
     model.prepared = None
     if chosen.log_variance is not None:
@@ -76,6 +88,32 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
         parameterization=chosen.parameterization,
         recipe=recipe,
     )
+
+
+def check_units(model: BayesRidge, design: Design) -> None:
+    """Refuse columns in units of their own, and responses, of which fourth powers, or squares, cannot be computed."""
+    bands = model.bands
+    assert bands is not None
+    own = bands.own_scale[design.columns] & design.standardized_columns
+    far = np.flatnonzero(own & ~_within(design.sd, COLUMN_UNITS))
+    if far.size:
+        band = bands.names[bands.of_column[design.columns[far[0]]]]
+        raise ValueError(
+            f"a column of {band!r} has a standard deviation of {design.sd[far[0]]:.3g}, and it must be between "
+            f"{1 / COLUMN_UNITS:g} and {COLUMN_UNITS:g}: measure the variable in other units"
+        )
+    size = design.y_norm / np.sqrt(design.n)
+    far = np.flatnonzero(~_within(size, RESPONSE_UNITS) & ~design.y_vanishes)
+    if far.size:
+        raise ValueError(
+            f"{model.data.targets[far[0]]!r} has a standard deviation of {size[far[0]]:.3g}, and with several "
+            f"penalties it must be between {1 / RESPONSE_UNITS:g} and {RESPONSE_UNITS:g}: measure it in other units"
+        )
+
+
+def _within(size: FloatArray, most: float) -> BoolArray:
+    out: BoolArray = (size >= 1 / most) & (size <= most)
+    return out
 
 
 def _problem(design: Any, products: Any, bands: Bands) -> BandProblem:

@@ -9,7 +9,14 @@ import numpy as np
 
 from pybayesridge.bands.mixed import MOST_DIMENSIONS, MOST_SAMPLED
 from pybayesridge.bands.mixed_problem import MixedProblem
-from pybayesridge.models.banded import check_correlated, check_dimensions, check_far, mixed_problem, penalties_of
+from pybayesridge.models.banded import (
+    check_correlated,
+    check_dimensions,
+    check_far,
+    check_units,
+    mixed_problem,
+    penalties_of,
+)
 from pybayesridge.models.sites import told
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
@@ -52,6 +59,7 @@ def solved(
 
     def make(design: Any, products: Any) -> MixedProblem:
         check()
+        check_units(model, design)
         return mixed_problem(design, products, bands)
 
     _, problem = model.prepare(make)
