@@ -523,3 +523,14 @@ def test_report(fitted, tmp_path):
     wide = BayesRidge.from_formula("y ~ .", frame(24, 60, 3), family="binomial", link="probit").fit("fixed", lam=9.0)
     text = wide.report(tmp_path / "wide.html").read_text(encoding="utf-8")
     assert "Odds ratios" not in text
+
+
+def test_an_auc_below_one_half_is_explained():
+    """Without a signal each event is predicted to be less probable than each non-event, by its own absence."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(60, 4)), np.arange(60) % 2
+    with pytest.warns(DegenerateFitWarning):
+        none = BayesRidge(y, x - np.outer(1 - 2 * y, (1 - 2 * y) @ x / 60), family="binomial").fit("em")
+    assert none.loo_auc < 0.5
+    assert "is below 1/2 where the columns say little" in " ".join(str(none.summary()).split())
+    assert "below 1/2" not in str(BayesRidge(y, x + 2 * y[:, None], family="binomial").fit("em").summary())

@@ -20,6 +20,10 @@ LAST_OF_THE_LEFT = "converged"
 
 LOO = "LOO predicts each row from the others; the log score is the mean log probability of the outcomes."
 LOO_DENSITY = "LOO predicts each row from the others; the log score is the mean log density of the responses."
+LOW_AUC = (
+    "The AUC of predictions from other rows is below 1/2 where the columns say little: without an event the others "
+    "have fewer, and predict it to be less probable."
+)
 NO_MEAN = "A dash stands for a mean that does not exist: the tail of the posterior is too heavy."
 INFINITE = "A dash for lambda or tau stands for infinity."
 
@@ -53,7 +57,8 @@ def summary(res: LinearEstimates, alpha: float, direction: bool = False) -> Form
     notes = [finding.labelled for finding in res.findings]
     if direction:
         notes.append(DIRECTION if res.model_name == "BayesRidge" else DIRECTION_OR_ZERO)
-    notes += [sentence for sentence in (NO_MEAN, LOO, LOO_DENSITY, NO_VARIANCE, INFINITE) if sentence in seen]
+    ordered = (NO_MEAN, LOO, LOO_DENSITY, LOW_AUC, NO_VARIANCE, INFINITE)
+    notes += [sentence for sentence in ordered if sentence in seen]
     notes += [left_out] if left_out else []
     if len(targets) > TARGETS:
         notes.append(f"{len(targets) - TARGETS} more targets are omitted.")
@@ -85,4 +90,6 @@ def _explained_by(facts: list[tuple[Fact, Any]], of_loo: str) -> set[str]:
             out.add(NO_VARIANCE)
         if fact.name.startswith("loo_"):
             out.add(of_loo)
+        if fact.name == "loo_auc" and value < 0.5:
+            out.add(LOW_AUC)
     return out
