@@ -15,8 +15,8 @@ from pybayesridge.selection.problem import Problem
 FLOOR = 1e-15
 """R, what a set leaves of y'y (ridge penalty included), is positive; below this fraction it is rounding."""
 
-AT_ONCE = 2**18
-"""Eigenvalues of sets times nodes of g that are treated at once."""
+AT_ONCE = 2**14
+"""Sets times nodes of g that are treated at once: what is held of them stays in the processor's cache."""
 
 AT_ONCE_IN_LOG = 8
 """Factors of ``|I + g X_A'X_A|`` whose product is no larger than a number can be."""
@@ -55,20 +55,58 @@ def spectrum(problem: Problem, columns: IntArray) -> SetSpectrum:
     return SetSpectrum(columns, np.maximum(values, 0.0), vectors, problem.cross[columns] @ vectors)
 
 
-def spectra(problem: Problem, sets: Sequence[IntArray]) -> list[SetSpectrum]:
+@dataclass(frozen=True, slots=True)
+class SpectraOfSize:
+    """S sets of equally many columns, each as a :class:`SetSpectrum`.
+
+    Attributes
+    ----------
+    which : (S,) int array
+        Their places among the sets that were asked for, ascending.
+    columns : (S, m) int array
+    values : (S, r) array
+    vectors : (S, m, r) array
+    cross : (S, r) array
+    """
+
+    which: IntArray
+    columns: IntArray
+    values: FloatArray
+    vectors: FloatArray
+    cross: FloatArray
+
+    def each(self) -> Iterator[SetSpectrum]:
+        """The sets one by one."""
+        for columns, values, vectors, cross in zip(self.columns, self.values, self.vectors, self.cross, strict=True):
+            yield SetSpectrum(columns, values, vectors, cross)
+
+
+def spectra_by_size(problem: Problem, sets: Sequence[IntArray]) -> list[SpectraOfSize]:
     """Diagonalise X'X of several sets of columns, those of equal size at once."""
-    out: dict[int, SetSpectrum] = {}
     by_size: dict[int, list[int]] = {}
     most = np.inf if problem.rows is None else problem.rows.shape[0]
     for i, columns in enumerate(sets):
         by_size.setdefault(columns.size, []).append(i)
+    out = []
     for size, members in by_size.items():
+        columns = np.stack([sets[i] for i in members])
         if size == 0 or size > most:
-            out.update((i, spectrum(problem, sets[i])) for i in members)
-            continue
-        values, vectors = np.linalg.eigh(problem.blocks(np.stack([sets[i] for i in members])))
-        for i, own, axes in zip(members, np.maximum(values, 0.0), vectors, strict=True):
-            out[i] = SetSpectrum(sets[i], own, axes, problem.cross[sets[i]] @ axes)
+            parts = [spectrum(problem, own) for own in columns]
+            values, vectors, cross = (
+                np.stack([getattr(part, name) for part in parts]) for name in ("values", "vectors", "cross")
+            )
+        else:
+            values, vectors = np.linalg.eigh(problem.blocks(columns))
+            values, cross = np.maximum(values, 0.0), (problem.cross[columns][:, None, :] @ vectors)[:, 0]
+        out.append(SpectraOfSize(np.array(members, dtype=np.intp), columns, values, vectors, cross))
+    return out
+
+
+def spectra(problem: Problem, sets: Sequence[IntArray]) -> list[SetSpectrum]:
+    """Diagonalise X'X of each of several sets of columns."""
+    out: dict[int, SetSpectrum] = {}
+    for of_size in spectra_by_size(problem, sets):
+        out.update(zip(of_size.which.tolist(), of_size.each(), strict=True))
     return [out[i] for i in range(len(sets))]
 
 
@@ -109,33 +147,33 @@ def log_likelihood(problem: Problem, grid: Grid, part: SetSpectrum) -> FloatArra
 
 
 def log_joints_by_size(
-    problem: Problem, grid: Grid, parts: Sequence[SetSpectrum], units: Sequence[IntArray]
+    problem: Problem, grid: Grid, parts: Sequence[SpectraOfSize], units: Sequence[IntArray]
 ) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """:func:`log_joint_of_each` of sets with equally many coordinates, piece by piece: which sets, and both."""
-    sizes = np.array([part.values.size for part in parts], dtype=np.intp)
-    for size in np.unique(sizes).tolist():
-        at_once = max(AT_ONCE // (grid.log_g.size * max(size, 1)), 1)
-        members = np.flatnonzero(sizes == size)
-        for some in np.split(members, range(at_once, members.size, at_once)):
-            yield some, *log_joint_of_each(problem, grid, [parts[i] for i in some], [units[i] for i in some])
+    """:func:`log_joint_of_each` of sets, piece by piece: which sets, and both; `units` are those of all sets."""
+    at_once = max(AT_ONCE // grid.log_g.size, 1)
+    for part in parts:
+        for first in range(0, part.which.size, at_once):
+            some = slice(first, first + at_once)
+            own = [units[i] for i in part.which[some].tolist()]
+            yield part.which[some], *log_joint_of_each(problem, grid, part.values[some], part.cross[some], own)
 
 
 def log_joint_of_each(
-    problem: Problem, grid: Grid, parts: Sequence[SetSpectrum], units: Sequence[IntArray]
+    problem: Problem, grid: Grid, values: FloatArray, cross: FloatArray, units: Sequence[IntArray]
 ) -> tuple[FloatArray, FloatArray]:
-    """Log p(y, A, node) of several sets at each node, and R there, (S, K) both."""
-    k, most = grid.k, max(part.values.size for part in parts)
-    # Eigenvalues of 0 with nothing to explain add nothing.
-    values, square = np.zeros((2, most, len(parts), 1))
-    for i, part in enumerate(parts):
-        values[: part.values.size, i, 0], square[: part.values.size, i, 0] = part.values, part.cross**2
-    left, log_det = np.full((len(parts), k.size), problem.yy), np.zeros((len(parts), k.size))
-    for first in range(0, most, AT_ONCE_IN_LOG):
+    """Log p(y, A, node) of several sets at each node, and R there, (S, K) both.
+
+    `values` and `cross` (S, r) are those of :class:`SpectraOfSize`.
+    """
+    k = grid.k
+    left, log_det = np.full((len(units), k.size), problem.yy), np.zeros((len(units), k.size))
+    own, square = values.T[:, :, None], (cross**2).T[:, :, None]
+    for first in range(0, len(own), AT_ONCE_IN_LOG):
         product = np.ones_like(left)
-        for own, explained in zip(
-            values[first : first + AT_ONCE_IN_LOG], square[first : first + AT_ONCE_IN_LOG], strict=True
+        for value, explained in zip(
+            own[first : first + AT_ONCE_IN_LOG], square[first : first + AT_ONCE_IN_LOG], strict=True
         ):
-            ridge = own + k
+            ridge = value + k
             left -= explained / ridge
             ridge /= k
             product *= ridge

@@ -16,7 +16,7 @@ from pybayesridge.selection.collapsed import (
     log_joint,
     log_joints_by_size,
     of_left_over,
-    spectra,
+    spectra_by_size,
     spectrum,
 )
 from pybayesridge.selection.grid import MOST_SOLVED, RESOLVED, Grid, further
@@ -95,8 +95,11 @@ class KnownSets:
         """Take note of several sets at once."""
         new = {key: units for units in some if (key := self.key(units)) not in self._known}
         keys, units = list(new), list(new.values())
-        parts = spectra(self.problem, [self.problem.units.columns(each) for each in units])
-        for which, joint, _ in log_joints_by_size(self.problem, self.grid, parts, units):
+        by_size = spectra_by_size(self.problem, [self.problem.units.columns(each) for each in units])
+        parts = {
+            i: part for of_size in by_size for i, part in zip(of_size.which.tolist(), of_size.each(), strict=True)
+        }
+        for which, joint, _ in log_joints_by_size(self.problem, self.grid, by_size, units):
             for i, own in zip(which.tolist(), joint, strict=True):
                 self._known[keys[i]] = units[i], parts[i], own - self.log_evidence
 

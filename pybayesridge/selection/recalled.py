@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
-from pybayesridge.selection.collapsed import log_joint_of_each, spectra
+from pybayesridge.selection.collapsed import log_joints_by_size, spectra_by_size
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import Recalled
 from pybayesridge.selection.problem import Problem
@@ -51,9 +51,6 @@ LEAST_VARIANCE = 0.005
 
 MOST_STATES = 20_000
 """States of a walk that are looked at, at most."""
-
-AT_ONCE = 64
-"""Sets, of about the same size, that are evaluated at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +178,7 @@ def _visited(trace: Trace, core: BoolArray, marks: AnyArray) -> _Visited:
 def _log_joints(problem: Problem, grid: Grid, sets: list[IntArray]) -> FloatArray:
     """Log p(y, S, node) of each set, (S, K)."""
     out = np.empty((len(sets), grid.log_g.size))
-    order = np.argsort([each.size for each in sets], kind="stable")
-    for some in np.split(order, range(AT_ONCE, order.size, AT_ONCE)):
-        own = [sets[i] for i in some]
-        parts = spectra(problem, [problem.units.columns(each) for each in own])
-        out[some] = log_joint_of_each(problem, grid, parts, own)[0]
+    parts = spectra_by_size(problem, [problem.units.columns(each) for each in sets])
+    for some, joint, _ in log_joints_by_size(problem, grid, parts, sets):
+        out[some] = joint
     return out

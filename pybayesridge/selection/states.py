@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.data.units import Units
-from pybayesridge.selection.collapsed import FLOOR, SetSpectrum, inverse_roots, log_joints_by_size, spectra
+from pybayesridge.selection.collapsed import FLOOR, SpectraOfSize, inverse_roots, log_joints_by_size, spectra_by_size
 from pybayesridge.selection.grid import Grid, quantiles_of_t
 from pybayesridge.selection.problem import Problem
 
@@ -207,9 +206,10 @@ def build_states(
     index: dict[bytes, int] = {}
     of_set = np.array([index.setdefault(units.tobytes(), len(index)) for units in sets], dtype=np.intp)
     different = [sets[i] for i in np.unique(of_set, return_index=True)[1].tolist()]
-    parts = spectra(problem, [problem.units.columns(units) for units in different])
+    of_units = [problem.units.columns(units) for units in different]
+    parts = spectra_by_size(problem, of_units)
     left, coef, root = _moments(problem, parts, of_set, grid.k[nodes])
-    columns = [parts[i].columns for i in of_set.tolist()]
+    columns = [of_units[i] for i in of_set.tolist()]
     none = np.zeros(0)
     return States(
         columns=np.concatenate([*columns, none]).astype(np.intp),
@@ -228,19 +228,16 @@ def build_states(
 
 
 def _moments(
-    problem: Problem, parts: Sequence[SetSpectrum], of_set: IntArray, k: FloatArray
+    problem: Problem, parts: Sequence[SpectraOfSize], of_set: IntArray, k: FloatArray
 ) -> tuple[FloatArray, list[FloatArray], list[FloatArray]]:
     """R, mean and :func:`inverse_roots` of the coefficients of S states: sets `of_set` (S,) of `parts` at k (S,)."""
     left, none = np.empty(of_set.size), np.zeros(0)
     coef, root = [none] * of_set.size, [none] * of_set.size
-    shape = np.array([part.vectors.shape for part in parts], dtype=np.intp).reshape(-1, 2)
-    for m, r in np.unique(shape, axis=0).tolist():
-        own = np.flatnonzero((shape == (m, r)).all(axis=1))
-        some = np.flatnonzero(np.isin(of_set, own))
-        at, k_of_some, alike = np.searchsorted(own, of_set[some]), k[some], [parts[i] for i in own.tolist()]
-        cross = np.stack([part.cross for part in alike])[at]
-        vectors = np.stack([part.vectors for part in alike])[at]
-        values = np.stack([part.values for part in alike])[at] + k_of_some[:, None]
+    for part in parts:
+        some = np.flatnonzero(np.isin(of_set, part.which))
+        at, k_of_some = np.searchsorted(part.which, of_set[some]), k[some]
+        cross, vectors = part.cross[at], part.vectors[at]
+        values = part.values[at] + k_of_some[:, None]
         left[some] = np.maximum(problem.yy - (cross**2 / values).sum(axis=1), FLOOR * problem.yy)
         of_some = (vectors @ (cross / values)[:, :, None])[:, :, 0]
         roots = inverse_roots(vectors, values, k_of_some)
@@ -249,13 +246,15 @@ def _moments(
     return left, coef, root
 
 
-def _mean_slabs(problem: Problem, grid: Grid, parts: Sequence[SetSpectrum], units: Sequence[IntArray]) -> FloatArray:
+def _mean_slabs(
+    problem: Problem, grid: Grid, parts: Sequence[SpectraOfSize], units: Sequence[IntArray]
+) -> FloatArray:
     """Mean of v given each of several sets of units, over the nodes of g, (S,)."""
-    out = np.empty(len(parts))
+    out, g = np.empty(len(units)), np.exp(grid.log_g)
     for some, joint, left in log_joints_by_size(problem, grid, parts, units):
-        weight = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        weight = np.exp(joint - joint.max(axis=1, keepdims=True))
         noise = mean_noise(left, problem.nu) if grid.noise_var is None else grid.noise_var
-        out[some] = (weight * (np.exp(grid.log_g) * noise)).sum(axis=1)
+        out[some] = (weight * (g * noise)).sum(axis=1) / weight.sum(axis=1)
     return out
 
 

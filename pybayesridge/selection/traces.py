@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
-from pybayesridge.selection.collapsed import log_joints_by_size, spectra
+from pybayesridge.selection.collapsed import log_joints_by_size, spectra_by_size
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import Visits
 from pybayesridge.selection.problem import Problem
@@ -160,7 +160,7 @@ def heaviest(trace: Trace, chosen: IntArray, most: int) -> list[tuple[np.uint64,
 def log_joints(problem: Problem, grid: Grid, sets: Sequence[IntArray]) -> FloatArray:
     """Log p(y, A) of several sets of units, summed over the nodes, (S,)."""
     units = list({units.tobytes(): units for units in sets}.values())
-    parts, value = spectra(problem, [problem.units.columns(each) for each in units]), np.empty(len(units))
+    parts, value = spectra_by_size(problem, [problem.units.columns(each) for each in units]), np.empty(len(units))
     for some, joint, _ in log_joints_by_size(problem, grid, parts, units):
         value[some] = logsumexp(joint, axis=1)
     found = {each.tobytes(): float(one) for each, one in zip(units, value, strict=True)}

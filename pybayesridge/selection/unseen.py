@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.collapsed import FLOOR, log_joint, log_joint_of_each, of_left_over, spectrum
+from pybayesridge.selection.collapsed import FLOOR, log_joints_by_size, of_left_over, spectra_by_size
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.states import mean_noise
@@ -167,16 +167,31 @@ class Neighbours:
 
     def at(self, units: IntArray, node: int) -> SetAtNode:
         """A set, factorised."""
-        problem, k = self.problem, float(self.grid.k[node])
-        columns = problem.units.columns(units)
-        matrix = problem.block(columns) + k * np.eye(columns.size)
-        inverse: FloatArray = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-        coef = inverse @ problem.cross[columns]
-        left = max(problem.yy - float(problem.cross[columns] @ coef), FLOOR * problem.yy)
-        log_det = float(np.linalg.slogdet(matrix)[1])
-        value = 0.5 * (columns.size * np.log(k) - log_det) + float(self.log_fit(np.array([left]), node)[0])
-        value += self.log_prior(units.size, node) + float(self.odds[units].sum())
-        return SetAtNode(units, node, columns, inverse, coef, left, value)
+        return self.at_each([units], [node])[0]
+
+    def at_each(self, sets: Sequence[IntArray], nodes: Sequence[int]) -> list[SetAtNode]:
+        """Several sets, each at a node, factorised: those of equally many columns at once."""
+        problem, grid = self.problem, self.grid
+        columns = [problem.units.columns(units) for units in sets]
+        by_size: dict[int, list[int]] = {}
+        for i, own in enumerate(columns):
+            by_size.setdefault(own.size, []).append(i)
+        out: dict[int, SetAtNode] = {}
+        for size, some in by_size.items():
+            of_each, node = np.stack([columns[i] for i in some]), np.array([nodes[i] for i in some], dtype=np.intp)
+            k, cross = grid.k[node], problem.cross[of_each]
+            matrix = problem.blocks(of_each) + k[:, None, None] * np.eye(size)
+            inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+            coef = (inverse @ cross[:, :, None])[:, :, 0]
+            explained = (cross[:, None, :] @ coef[:, :, None])[:, 0, 0]
+            left = np.maximum(problem.yy - explained, FLOOR * problem.yy)
+            volume = 0.5 * (size * np.log(k) - np.linalg.slogdet(matrix)[1])
+            for i, own, b, r, more in zip(some, inverse, coef, left.tolist(), volume.tolist(), strict=True):
+                units, at = sets[i], int(nodes[i])
+                value = more + float(self.log_fit(np.array([r]), at)[0])
+                value += self.log_prior(units.size, at) + float(self.odds[units].sum())
+                out[i] = SetAtNode(units, at, columns[i], own, b, r, value)
+        return [out[i] for i in range(len(sets))]
 
     def births(self, of: SetAtNode, products: FloatArray) -> list[_Births]:
         """All units that may come in, those of as many columns together; `products` (m, d) are ``X_A'X``."""
@@ -300,7 +315,9 @@ def unseen(
     most = int(np.clip(WORK / max((m + 1.0) ** 2 * d, 1.0), FEWEST_SETS, MOST_SETS))
     found = heaviest(trace, np.arange(trace.n), most)
     total = sum(share for _, _, share in found)
-    sets = [(next_to.at(trace.set_of(at), int(trace.node[at])), share / total) for _, at, share in found]
+    where = np.array([at for _, at, _ in found], dtype=np.intp)
+    visited = next_to.at_each(trace.sets_of(where), trace.node[where].tolist())
+    sets = [(one, share / total) for one, (_, _, share) in zip(visited, found, strict=True)]
     events = _Events(next_to, mean, prob, _looked_at(problem, [one for one, _ in sets], prob))
     # Pairs of single columns that come in together, where X'X is held.
     in_pairs = problem.gram is not None and events.columns.size == d
@@ -337,27 +354,33 @@ def _of_nodes(
     As of sets apart, those that are not to be seen once are seen together or not at all, others each for itself.
     """
     problem, grid = next_to.problem, next_to.grid
-    parts = [spectrum(problem, problem.units.columns(units)) for units, _ in sets]
-    inside = np.unique(np.concatenate([part.columns for part in parts]))
+    units, share = [own for own, _ in sets], np.array([own for _, own in sets])
+    parts = spectra_by_size(problem, [problem.units.columns(own) for own in units])
+    inside = np.unique(np.concatenate([part.columns.ravel() for part in parts]))
     d, log_g = inside.size, grid.log_g
     mass = np.zeros(log_g.size)
     # Of each node: gaps and squares of the coefficients, log g and s2, times its probability.
     moved: FloatArray = np.zeros((log_g.size, 2 * d + 2))
     usual = log_g[visited].mean()
-    for (units, share), part in zip(sets, parts, strict=True):
-        at = np.searchsorted(inside, part.columns)
-        (joint,), (left,) = log_joint_of_each(problem, grid, [part], [units])
-        weight = share * np.exp(joint - logsumexp(joint))
-        noise = mean_noise(left, problem.nu) if grid.noise_var is None else grid.noise_var
-        inverse = 1.0 / (part.values + grid.k[:, None])
-        gap = (part.cross * inverse) @ part.vectors.T - mean[part.columns]
-        square = gap**2 + inverse @ (part.vectors**2).T * noise[:, None]
-        middle = weight @ np.column_stack([square, noise]) / share
-        mass += weight
-        moved[:, at] += weight[:, None] * gap
-        moved[:, d + at] += weight[:, None] * (square - middle[:-1])
-        moved[:, -2] += weight * (log_g - usual)
-        moved[:, -1] += weight * (noise - middle[-1])
+    of_size = {int(i): (part, at) for part in parts for at, i in enumerate(part.which)}
+    for some, joint, left in log_joints_by_size(problem, grid, parts, units):
+        weights = share[some, None] * np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        noises = (
+            mean_noise(left, problem.nu) if grid.noise_var is None else np.broadcast_to(grid.noise_var, left.shape)
+        )
+        for i, weight, noise in zip(some.tolist(), weights, noises, strict=True):
+            part, at = of_size[i]
+            own, vectors = part.columns[at], part.vectors[at]
+            place = np.searchsorted(inside, own)
+            inverse = 1.0 / (part.values[at] + grid.k[:, None])
+            gap = (part.cross[at] * inverse) @ vectors.T - mean[own]
+            square = gap**2 + inverse @ (vectors**2).T * noise[:, None]
+            middle = weight @ np.column_stack([square, noise]) / share[i]
+            mass += weight
+            moved[:, place] += weight[:, None] * gap
+            moved[:, d + place] += weight[:, None] * (square - middle[:-1])
+            moved[:, -2] += weight * (log_g - usual)
+            moved[:, -1] += weight * (noise - middle[-1])
     expected = draws * mass
     never, seldom = expected < 1.0, (expected >= 1.0) & (expected < ENOUGH)
     of_never = moved[never].sum(axis=0) / np.sqrt(max(expected[never].sum(), 1.0))
@@ -400,16 +423,14 @@ def _of_sets(
 
     Those that are not to be seen once are seen together or not at all, others each for itself.
     """
-    problem, grid = next_to.problem, next_to.grid
     together: FloatArray = np.zeros((2, mean.size))
     alone, of_prob, alone_prob, mass = np.zeros((2, mean.size)), np.zeros(prob.size), np.zeros(prob.size), 0.0
-    for units in sets:
-        value = log_joint(problem, grid, spectrum(problem, problem.units.columns(units)), units)
-        share = float(np.exp(min(logsumexp(value) - log_evidence, 0.0)))
-        if draws * share >= ENOUGH:
-            continue
-        one = next_to.at(units, int(np.argmax(value)))
-        noise = float(next_to.noise(np.array([one.left]), one.node)[0])
+    shares, nodes = _shares_of(next_to, sets, log_evidence)
+    seldom = np.flatnonzero(draws * shares < ENOUGH).tolist()
+    for share, one in zip(
+        shares[seldom].tolist(), next_to.at_each([sets[i] for i in seldom], nodes[seldom]), strict=True
+    ):
+        units, noise = one.units, float(next_to.noise(np.array([one.left]), one.node)[0])
         gap, square, inside = -mean, mean**2, -prob
         gap[one.columns] += one.coef
         square[one.columns] = gap[one.columns] ** 2 + np.diagonal(one.inverse) * noise
@@ -424,6 +445,17 @@ def _of_sets(
     scale = 1.0 / np.sqrt(max(draws * mass, 1.0))
     both = np.sqrt(alone + (scale * together) ** 2)
     return Unseen(both[0], both[1], np.where(next_to.open, np.sqrt(alone_prob + (scale * of_prob) ** 2), 0.0))
+
+
+def _shares_of(next_to: Neighbours, sets: Sequence[IntArray], log_evidence: float) -> tuple[FloatArray, IntArray]:
+    """Posterior probabilities of sets, and the likeliest node of each, (S,) both."""
+    problem, grid = next_to.problem, next_to.grid
+    shares, nodes = np.empty(len(sets)), np.empty(len(sets), dtype=np.intp)
+    parts = spectra_by_size(problem, [problem.units.columns(units) for units in sets])
+    for some, joint, _ in log_joints_by_size(problem, grid, parts, sets):
+        shares[some] = np.exp(np.minimum(logsumexp(joint, axis=1) - log_evidence, 0.0))
+        nodes[some] = joint.argmax(axis=1)
+    return shares, nodes
 
 
 def _of_other_sets(prob: FloatArray, draws: float) -> FloatArray:
@@ -502,9 +534,9 @@ class _Events:
             self._come(one, born, ratio, base)
             if in_pairs and born.columns.shape[1] == 1:
                 self._come_in_pairs(born, ratio, *next_to.pairs(one, born, products))
-        rare = next_to.open[one.units] & (self.prob[one.units] > 1.0 - EDGE)
-        for unit in one.units[rare].tolist():
-            less = next_to.at(one.units[one.units != unit], one.node)
+        rare = one.units[next_to.open[one.units] & (self.prob[one.units] > 1.0 - EDGE)].tolist()
+        without = next_to.at_each([one.units[one.units != unit] for unit in rare], [one.node] * len(rare))
+        for unit, less in zip(rare, without, strict=True):
             stays = units.of_column[one.columns] != unit
             self._go(one, unit, less, share, base)
             self._give_way(one, unit, less, share, base, products[stays])
