@@ -17,7 +17,8 @@ from pathlib import Path
 SOURCES = Path(__file__).resolve().parent / "c"
 
 FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-shared")
-"""Nothing that depends on the processor, and no contraction of products and sums: the same numbers everywhere."""
+"""No numbers that depend on the processor, and no contraction of products and sums: the same ones everywhere. Some
+functions of ``c/sets`` also have a version for wider registers, which does the same operations."""
 
 PREFIX = "_compiled-"
 """How the names of libraries begin; a mark of their sources follows."""

@@ -8,7 +8,7 @@
 #define FAR 1e100
 
 /* a'b, in sums side by side. */
-double long_dot(const double *a, const double *b, int64_t n) {
+WIDE double long_dot(const double *a, const double *b, int64_t n) {
     double s[SIDE_BY_SIDE] = {0, 0, 0, 0, 0, 0, 0, 0};
     int64_t i = 0;
     for (; i + SIDE_BY_SIDE <= n; i += SIDE_BY_SIDE)

@@ -13,6 +13,14 @@
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
+/* Functions of which the compiler also makes a version for processors with wider registers: of which the program takes
+   one when it starts. Both do the same operations in the same order, with more or fewer of them at once. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
+
 /* Columns of a pass that are treated at once. */
 #define BLOCK 64
 

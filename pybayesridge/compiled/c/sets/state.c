@@ -106,7 +106,7 @@ int ensure_factor(Run *run, int64_t n) {
 }
 
 /* S and r of a unit that is out; in the scratch also H and U = V H (rows' form: U = P x). H may be there already. */
-static void look_in(Run *run, Walker *w, int64_t unit, int has_products) {
+WIDE static void look_in(Run *run, Walker *w, int64_t unit, int has_products) {
     const Problem *p = run->problem;
     const int64_t q = width(p, unit), *j = p->order + p->start[unit];
     const double k = p->k[w->node];
@@ -532,19 +532,30 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
     return 1;
 }
 
-/* X_A X_A' of some columns, added to the lower triangle of a sum (n, n); four columns at once, so that it is read and
-   written less often. */
-static void add_squares(const Problem *p, const int32_t *columns, int64_t m, double *sum) {
-    const int64_t n = p->n;
+/* To the entries before `end` of two rows of a sum are added those of four columns, times each row's own ones. */
+static inline void add_four(const double *const *x, int64_t row, int64_t other, int64_t end, double *restrict one,
+                            double *restrict two) {
+    const double a0 = x[0][row], a1 = x[1][row], a2 = x[2][row], a3 = x[3][row];
+    const double b0 = x[0][other], b1 = x[1][other], b2 = x[2][other], b3 = x[3][other];
+    const double *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+    for (int64_t l = 0; l < end; l++) {
+        one[l] = (((one[l] + a0 * x0[l]) + a1 * x1[l]) + a2 * x2[l]) + a3 * x3[l];
+        two[l] = (((two[l] + b0 * x0[l]) + b1 * x1[l]) + b2 * x2[l]) + b3 * x3[l];
+    }
+}
+
+/* X_A X_A' of some columns, added to the lower triangle of a sum (n, n); four columns and two rows at once, so that
+   columns and sum are read less often. The upper one of two rows gets an entry beyond the triangle. */
+WIDE static void add_squares(const Problem *p, const int32_t *columns, int64_t m, double *sum) {
+    const int64_t n = p->n, even = n - n % 2;
     int64_t i = 0;
     for (; i + 4 <= m; i += 4) {
         const double *x[4];
         for (int64_t c = 0; c < 4; c++) x[c] = p->xt + columns[i + c] * n;
-        for (int64_t r = 0; r < n; r++) {
-            double *to = sum + r * n;
-            const double own[4] = {x[0][r], x[1][r], x[2][r], x[3][r]};
-            for (int64_t l = 0; l <= r; l++)
-                to[l] = (((to[l] + own[0] * x[0][l]) + own[1] * x[1][l]) + own[2] * x[2][l]) + own[3] * x[3][l];
+        for (int64_t r = 0; r < even; r += 2) add_four(x, r, r + 1, r + 2, sum + r * n, sum + (r + 1) * n);
+        for (int64_t l = 0; even < n && l < n; l++) {
+            double *to = sum + even * n + l;
+            *to = (((*to + x[0][even] * x[0][l]) + x[1][even] * x[1][l]) + x[2][even] * x[2][l]) + x[3][even] * x[3][l];
         }
     }
     for (; i < m; i++) {
@@ -568,8 +579,9 @@ int evaluate_afresh(Run *run, Walker *w, const int32_t *columns, int64_t m, int6
         factor_of_rows(run, w, m, node, log_det, left);
     } else {
         for (int64_t i = 0; i < m; i++) {
-            for (int64_t l = 0; l <= i; l++) a[i * m + l] = product(run, w, columns[l], columns[i]);
-            a[i * m + i] += p->k[node];
+            const double *from = row(p, columns[i]);
+            for (int64_t l = 0; l < i; l++) a[i * m + l] = from ? from[columns[l]] : product(run, w, columns[l], columns[i]);
+            a[i * m + i] = p->diag[columns[i]] + p->k[node];
             c[i] = p->cross[columns[i]];
         }
         *log_det = cholesky(a, m, m, p->k[node], 0);
@@ -580,7 +592,7 @@ int evaluate_afresh(Run *run, Walker *w, const int32_t *columns, int64_t m, int6
     return 1;
 }
 
-static void add_square(const Problem *p, Walker *w, int64_t column, double times) {
+WIDE static void add_square(const Problem *p, Walker *w, int64_t column, double times) {
     const double *x = p->xt + column * p->n;
     for (int64_t r = 0; r < p->n; r++) {
         double *sum = w->q + r * p->n;

@@ -10,7 +10,11 @@ typedef struct {
     double up, down; /* prior odds of one unit more, and of the last one */
 } Sums;
 
-static double inside(double log_odds) { return log_odds > 0 ? 1.0 / (1.0 + exp(-log_odds)) : exp(log_odds) / (1.0 + exp(log_odds)); }
+static double inside(double log_odds) {
+    if (log_odds > 0) return 1.0 / (1.0 + exp(-log_odds));
+    const double odds = exp(log_odds);
+    return odds / (1.0 + odds);
+}
 
 /* Mean of s2 given a set that leaves `left`. */
 static double noise_of(const Problem *p, const Walker *w, double left) {
@@ -102,7 +106,7 @@ static void fill(Run *run, const Walker *w, int64_t first, int64_t size, const d
 static int left_out(const Problem *p, int64_t unit) { return p->watched && p->is_watched[unit]; }
 
 /* s and r of the single columns `begin` to `end` - 1 that are out, by blocks of them. */
-static void by_blocks(Run *run, Walker *w, int64_t begin, int64_t end, const double *lent, const int32_t *lent_at,
+WIDE static void by_blocks(Run *run, Walker *w, int64_t begin, int64_t end, const double *lent, const int32_t *lent_at,
                       const Sums *to) {
     const Problem *p = run->problem;
     double s[BLOCK], r[BLOCK], t[BLOCK];
