@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ FIRST_SIZES = 32
 
 WIDTHS = 8.0
 """Width of a panel of t, in standard deviations of t given the largest size, for the table of the prior."""
+
+RULES = 3
+"""Quadratures over t that are held: those of a fit are the same again and again."""
 
 SWEEP_BYTES = 2**24
 """Bytes for entries of X'X that a full pass of all walkers takes at once."""
@@ -629,8 +633,33 @@ def prior_nodes(grid: Grid, sizes: int) -> tuple[FloatArray, FloatArray, FloatAr
     Where p is m / n, a panel is at most as wide as `WIDTHS` standard deviations of t.
     """
     width = (grid.prior.t_high - grid.prior.t_low) / WIDTHS
-    t, log_w = grid.t_evenly(max(int(np.ceil(np.sqrt(min(sizes, grid.n_units / 4.0) + 4.0) * width)), 12))
-    return _double(log_expit(t)), _double(log_expit(-t)), _double(np.broadcast_to(log_w, t.shape))
+    panels = max(int(np.ceil(np.sqrt(min(sizes, grid.n_units / 4.0) + 4.0) * width)), 12)
+    return _nodes_on_panels(_SamePrior(grid), panels)
+
+
+class _SamePrior:
+    """A grid, equal to others that have the same nodes of log g and the same prior."""
+
+    __slots__ = ("_of", "grid")
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self._of = grid.log_g.tobytes(), grid.prior, grid.bounded, grid.flat
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SamePrior) and self._of == other._of
+
+    def __hash__(self) -> int:
+        return hash(self._of)
+
+
+@lru_cache(maxsize=RULES)
+def _nodes_on_panels(same: _SamePrior, panels: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    t, log_w = same.grid.t_evenly(panels)
+    found = _double(log_expit(t)), _double(log_expit(-t)), _double(np.broadcast_to(log_w, t.shape))
+    for part in found:
+        part.flags.writeable = False
+    return found
 
 
 def log_sets(n: int, size: IntArray) -> FloatArray:
