@@ -262,24 +262,34 @@ class Neighbours:
         problem, node, k = self.problem, of.node, float(self.grid.k[of.node])
         at = born.columns[:, 0]
         cross = products[:, at]
-        shared = problem.block(at) - cross.T @ born.moved[:, :, 0]
+        shared = problem.block(at)
+        shared -= cross.T @ born.moved[:, :, 0]
         free = np.maximum(np.diagonal(shared) + k, k)
         np.fill_diagonal(shared, 0.0)
         right = problem.cross[at] - of.coef @ cross
-        after = np.maximum(free - shared**2 / free[:, None], k)
-        coef = (right - shared * (right / free)[:, None]) / after
-        left = born.left.copy()
-        left = np.maximum(left[:, None] - coef**2 * after, FLOOR * problem.yy)
-        size = of.units.size
+        after = shared**2
+        after /= free[:, None]
+        np.maximum(np.subtract(free, after, out=after), k, out=after)
+        coef = shared
+        coef *= (right / free)[:, None]
+        np.subtract(right, coef, out=coef)
+        coef /= after
+        left = coef**2
+        left *= after
+        np.maximum(np.subtract(born.left[:, None], left, out=left), FLOOR * problem.yy, out=left)
         np.fill_diagonal(left, born.left)
-        before = np.broadcast_to(born.left[:, None], left.shape).copy()
-        np.fill_diagonal(before, of.left)
-        more = self.log_prior(min(size + 2, problem.units.n), node) - self.log_prior(size + 1, node)
-        prior = np.full(left.shape, more)
-        np.fill_diagonal(prior, self.log_prior(size + 1, node) - self.log_prior(size, node))
-        odds = prior + self.odds[born.units] + 0.5 * (np.log(k) - np.log(after))
-        odds += self.log_fit(left, node) - self.log_fit(before, node)
-        return expit(odds), coef, self.noise(left, node) / after
+        # Of each the change by the column that comes in last; on the diagonal by the first one.
+        log_odds = np.log(after)
+        np.subtract(np.log(k), log_odds, out=log_odds)
+        log_odds *= 0.5
+        log_odds += self.log_fit(left, node)
+        own, one, size = np.diagonal(log_odds).copy(), self.log_fit(born.left, node), of.units.size
+        log_odds -= one[:, None]
+        more = [self.log_prior(min(size + n, problem.units.n), node) for n in range(3)]
+        log_odds += more[2] - more[1] + self.odds[born.units]
+        own += more[1] - more[0] + self.odds[born.units] - self.log_fit(np.array([of.left]), node)
+        np.fill_diagonal(log_odds, own)
+        return expit(log_odds), coef, self.noise(left, node) / after
 
 
 def unseen(
@@ -556,8 +566,15 @@ class _Events:
         """They change the probabilities of others that are out, and with these the moments of their coefficients."""
         mean = self.mean[born.columns[:, 0]]
         to = np.ix_(born.units, self.place[born.columns[:, 0]])
-        for i, values in enumerate((inside * coef, inside * (coef**2 + var - 2.0 * mean * coef), inside)):
-            self.paired[i][to] += ratio[:, None] * (values - np.diagonal(values))
+        # Mean squares about the means: coef² + var - 2 mean coef.
+        square = coef - 2.0 * mean
+        square *= coef
+        square += var
+        for i, values in enumerate((coef, square, np.ones_like(coef))):
+            values *= inside
+            values -= np.diagonal(values).copy()
+            values *= ratio[:, None]
+            self.paired[i][to] += values
 
     def _of(self, unit: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The sums of a unit that goes."""
