@@ -437,9 +437,8 @@ def _of_sets(
     alone, of_prob, alone_prob, mass = np.zeros((2, mean.size)), np.zeros(prob.size), np.zeros(prob.size), 0.0
     shares, nodes = _shares_of(next_to, sets, log_evidence)
     seldom = np.flatnonzero(draws * shares < ENOUGH).tolist()
-    for share, one in zip(
-        shares[seldom].tolist(), next_to.at_each([sets[i] for i in seldom], nodes[seldom]), strict=True
-    ):
+    factorised = next_to.at_each([sets[i] for i in seldom], nodes[seldom].tolist())
+    for share, one in zip(shares[seldom].tolist(), factorised, strict=True):
         units, noise = one.units, float(next_to.noise(np.array([one.left]), one.node)[0])
         gap, square, inside = -mean, mean**2, -prob
         gap[one.columns] += one.coef
