@@ -46,7 +46,26 @@ def test_the_posterior_stays_what_it_is(form, labels, given):
     found._struct.dual_from = {"gram": 0, "both": 6, "dual": 2}[form]
     found.propose(Proposals(np.full(n, 1.0 / n), np.ones(n), np.ones(n), np.ones(n, dtype=bool)))
     found.renew(any_renewed(np.arange(n) != 1, n - 2, grid.log_g.size, np.random.default_rng(3)), every=4)
-    prob, sizes, nodes = [], [], []
+    check_posterior(found, wanted)
+
+
+@pytest.mark.parametrize("rows", [5, 4])
+def test_these_moves_alone_know_sets_of_more_columns_than_rows(rows):
+    """Such sets are evaluated by their rows; nine of twelve columns are expected."""
+    X, y = regression(6, rows, 12, noise=0.4, size=3)
+    problem, given = replace(problem_of_rows(X, y), rows=X), Given(None, None, 0.2, expected_size=9.0)
+    grid = grid_of(problem, given)
+    found = Walkers(problem, grid, 16, 12)
+    found._struct.dual_from = 2
+    found.propose(Proposals(np.zeros(12), np.zeros(12), np.zeros(12), np.zeros(12, dtype=bool)))
+    found._struct.node_every = 0
+    found.renew(renewed_sets(problem, grid, np.ones(12, dtype=bool), 13), every=4)
+    check_posterior(found, enumerate_sets(problem, given))
+
+
+def check_posterior(found, wanted):
+    """Sixteen walkers that start apart give the sum over all sets."""
+    grid, n, prob, sizes, nodes = found.grid, found.problem.units.n, [], [], []
     for i in range(16):
         found.start(i, np.arange(i % 5), 3, np.array([5, 2, 3, i], dtype=np.uint64))
         found.advance(i, 10, 200, Sums.empty(n, 12))

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit, logsumexp
 
 from pybayesridge.data.units import units_of
-from pybayesridge.selection.collapsed import left_over, log_joint, spectrum
+from pybayesridge.selection.collapsed import left_over, log_joint, log_joints_by_size, spectra_by_size, spectrum
 from pybayesridge.selection.enumeration import enumerate_sets
 from pybayesridge.selection.estimates import Tallies, estimate, with_unseen
 from pybayesridge.selection.fit import fit_exact
@@ -41,6 +41,37 @@ def scratch(problem, grid, units, node):
     noise = mean_noise(left, problem.nu)[0] if grid.noise_var is None else grid.noise_var[node]
     coef = part.vectors @ (part.cross / values)
     return log_joint(problem, grid, part, units)[node], coef, noise * ((part.vectors**2) @ (1.0 / values))
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("labels", [None, LABELS])
+def test_sets_at_once_are_those_one_by_one(labels, given):
+    """Sets of any sizes, the empty one too: diagonalised and factorised together, in the order that was asked for."""
+    problem = make(labels)
+    if labels is not None:
+        given = replace(given, prior_inclusion=None)
+    grid, n = grid_of(problem, given), problem.units.n
+    sets = [np.flatnonzero(code >> np.arange(n) & 1) for code in (5, 0, 3, 2**n - 1, 6, 1)]
+    nodes = [i % grid.log_g.size for i in range(len(sets))]
+    parts = spectra_by_size(problem, [problem.units.columns(units) for units in sets])
+    found = np.empty((len(sets), grid.log_g.size))
+    for some, joint, _ in log_joints_by_size(problem, grid, parts, sets):
+        found[some] = joint
+    for i, (one, node) in enumerate(zip(Neighbours(problem, grid).at_each(sets, nodes), nodes, strict=True)):
+        joint = log_joint(problem, grid, spectrum(problem, problem.units.columns(sets[i])), sets[i])
+        assert np.allclose(found[i], joint, rtol=EXACT, atol=EXACT)
+        _, coef, var = scratch(problem, grid, sets[i], node)
+        assert np.array_equal(one.units, sets[i])
+        assert one.log_joint - joint[node] == pytest.approx(empty_gap(problem, grid, node), rel=EXACT, abs=EXACT)
+        assert np.allclose(one.coef, coef, rtol=EXACT, atol=EXACT)
+        noise = Neighbours(problem, grid).noise(np.array([one.left]), node)
+        assert np.allclose(np.diagonal(one.inverse) * noise, var, rtol=EXACT, atol=EXACT)
+
+
+def empty_gap(problem, grid, node):
+    """By how much densities of sets at nodes differ from others: the constant that these leave out."""
+    nothing = np.zeros(0, dtype=np.intp)
+    return Neighbours(problem, grid).at(nothing, node).log_joint - scratch(problem, grid, nothing, node)[0]
 
 
 def trace_of(sets, node, walkers=4):
