@@ -218,6 +218,19 @@ class Cumulative(RowSites):
         """-1 for upper cut points, 1 for lower ones and for distances."""
         return np.r_[-np.ones(self.upper.size), np.ones(self.lower.size), np.ones(self.inner)]
 
+    def of_single_rows(self, pull: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Those of cut points: a distance pulls at both cut points of each row of the category, by its copies.
+
+        The lower site's function less the upper one's is the distance, so that no direction that lets these as they
+        are, or moves them on, moves it back.
+        """
+        up, down, distance = (each.copy() for each in self.parts(pull))
+        between = self._between()
+        share = self.copies[between] / self.counts[self.codes[between]] * distance[self.codes[between] - 1]
+        up[np.searchsorted(self.upper, between)] -= share
+        down[np.searchsorted(self.lower, between)] += share
+        return np.r_[self.upper, self.lower], np.r_[up, down]
+
     def log_constants(self) -> FloatArray:
         """Nothing is left out, (n,)."""
         return np.zeros(self.codes.size)

@@ -150,7 +150,8 @@ class GeneralizedEstimates(LinearEstimates):
 
         The larger the better. Of yes/no responses log(1/2) = -0.69 is that of a coin; with `trials` the mean is over
         trials, the binomial coefficients left out. It is minus infinity if there is a row without which the
-        unpenalised columns separate the others, such as that of the only event.
+        unpenalised columns separate the others, such as that of the only event, or of the only row of an ordered
+        category.
         """
         return self.sites_fit.loo_log_score(self._left_out) / self.size
 

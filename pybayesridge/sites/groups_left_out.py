@@ -49,7 +49,7 @@ from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.laplace import laplace
 from pybayesridge.sites.likelihood import Group, RowSites
-from pybayesridge.sites.separation import SEPARATED, Balance
+from pybayesridge.sites.separation import Balance
 
 if TYPE_CHECKING:
     from scipy.stats import qmc
@@ -544,18 +544,13 @@ def _check(at: AtNode, members: Sequence[IntArray]) -> None:
     flat = flat_columns(rows)
     q = np.linalg.qr(flat)[0] if rows.k else flat
     groups = [at.likelihood.of_group(rows_of, at.node.mean) for rows_of in members]
-    parts = [(rows_of, group.sites, group.share) for rows_of, group in zip(members, groups, strict=True)]
-    needed = Balance.of(at.node, at.likelihood, flat).needed_parts(parts) if rows.k else []
+    balance = Balance.of(at.node, at.likelihood, flat)
+    needed = balance.needed_parts(members) if rows.k else []
     for g, (rows_of, group) in enumerate(zip(members, groups, strict=True)):
         own = q[group.sites[group.share >= 1.0]]
         if own.size and np.linalg.norm(own, 2) ** 2 >= 1.0 - FULL_LEVERAGE:
             raise NoDensityError(g, UNDETERMINED)
-        if rows.k:
-            try:
-                at.likelihood.without(rows_of).check_unseparated()
-            except ValueError as separated:
-                raise NoDensityError(g, f"without it {separated}") from None
         if g in needed:
-            raise NoDensityError(g, SEPARATED)
+            raise NoDensityError(g, balance.reason(rows_of, at.likelihood.without(rows_of)))
         if min(group.sites.size, at.halves.width(group.sites)) > MOST:
             raise LargeGroupError(g, rows_of.size, MOST)

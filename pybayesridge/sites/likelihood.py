@@ -168,6 +168,10 @@ class RowSites(ABC):
     def rises(self) -> FloatArray:
         """Where the likelihood does not fall: 1 upwards, -1 downwards, 0 in neither direction; (n,)."""
 
+    def of_single_rows(self, pull: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The row of each of the first sites, which single rows have, and the derivatives that these have of all."""
+        return np.arange(self.n), pull
+
     @abstractmethod
     def log_constants(self) -> FloatArray:
         """Log of the factor of one copy of each row that the log likelihood leaves out, (n,)."""

@@ -18,7 +18,7 @@ from pybayesridge.sites.leave_one_out import leave_one_out, rows_left_out, total
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
 from pybayesridge.sites.prior import FlatIn, LogPrior, log_prior
-from pybayesridge.sites.separation import SEPARATED, Balance
+from pybayesridge.sites.separation import Balance
 from pybayesridge.sites.shape import LEAST, FormGrid, ShapeGrid, shape_arrays
 from pybayesridge.sites.tailed import TailedDensity
 
@@ -127,21 +127,32 @@ class SitesFit:
 
     def rows_left_out(self) -> LeftOut:
         """Log probabilities of the rows given the others; needs the rows."""
-        needed = self.needed_rows()
-        if needed:
-            raise NoDensityError(needed[0], SEPARATED)
+        refused = self.refused_row()
+        if refused is not None:
+            raise refused
         return rows_left_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
 
     def needed_rows(self) -> list[int]:
-        """Rows without which the unpenalised columns separate the responses; not sought of ordered categories."""
-        likelihood: Any = self.likelihood
-        if not isinstance(likelihood, Likelihood):
-            return []
+        """Rows without which the unpenalised columns, and cut points, separate the responses or are collinear."""
+        balance = self._balance()
+        return [] if balance is None else balance.needed()
+
+    def refused_row(self) -> NoDensityError | None:
+        """The first of these, and why it has no prediction; None if there is none."""
+        balance = self._balance()
+        needed = [] if balance is None else balance.needed()
+        if balance is None or not needed:
+            return None
+        first = np.array(needed[:1])
+        return NoDensityError(needed[0], balance.reason(first, self.likelihood.without(first)))
+
+    def _balance(self) -> Balance | None:
+        """The unpenalised columns in the balance of the most probable node; None where there are none."""
         i = int(np.argmax(self.weight))
         node = self.nodes[i]
         assert isinstance(node, Approximation)
         flat = flat_columns(self.space_at(i).scaled(node.log_t2))
-        return Balance.of(node, likelihood.of_node(node), flat).needed() if flat.shape[1] else []
+        return Balance.of(node, self.likelihood.of_node(node), flat) if flat.shape[1] else None
 
     def groups_left_out(self, codes: IntArray, solver: str) -> LeftOut:
         """Predictions of groups of rows from the others, given the group of each row (n,); needs the rows."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.posterior.left_out import UNDETERMINED
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.likelihood import RowSites
 
@@ -39,6 +40,9 @@ SEPARATED = "without it the unpenalised columns separate the responses"
 
 CLEAR = 1e-3
 """Weights of sites that are larger, relative to those of the fit, are positive."""
+
+SINGULAR = 1e-9
+"""With a smaller eigenvalue, relative to the largest, sites may not determine all coefficients."""
 
 BALANCED = 1e-9
 """Forces whose sum is smaller, relative to the sum of their sizes, are in balance."""
@@ -79,11 +83,15 @@ def separation(columns: FloatArray, likelihood: RowSites) -> Separation:
         Of full rank.
     likelihood : RowSites
     """
+    return _by_directions(columns, likelihood.rises())
+
+
+def _by_directions(columns: FloatArray, sign: FloatArray) -> Separation:
+    """Separation of rows whose likelihoods do not fall in the directions `sign` (n,); 0 where they fall in both."""
     n, k = columns.shape
     nothing = Separation(np.zeros(k), np.zeros(n, dtype=bool))
     if k == 0:
         return nothing
-    sign = likelihood.rises()
     if k == 1:
         return _by_one(columns[:, 0], sign)
     size = np.abs(columns).max(axis=0)
@@ -186,10 +194,6 @@ def dimensions(columns: FloatArray, likelihood: RowSites) -> int:
     return k - int(np.linalg.matrix_rank(unit[~moved], tol=LEAST))
 
 
-Part: TypeAlias = tuple[IntArray, IntArray, FloatArray]
-"""Rows, their sites, and the shares of these that belong to them."""
-
-
 @dataclass(frozen=True, slots=True)
 class Balance:
     """Unpenalised columns in the balance of a fit: what its sites pull at their coefficients with is 0 in sum.
@@ -201,84 +205,104 @@ class Balance:
     Attributes
     ----------
     columns : (N, k) array
-        The flat coordinates at the sites.
+        The flat coordinates at the sites, each of which is that of one row.
     pull : (N,) array
         Derivatives of the logs of the sites at the posterior mean.
-    likelihood : RowSites
+    sign : (N,) array
+        Where the likelihood at the site does not fall: see :meth:`RowSites.rises`.
+    row : (N,) int array
+        The row of each site.
+    copies : (n,) array
+        Of the rows.
     """
 
     columns: FloatArray
     pull: FloatArray
-    likelihood: RowSites
+    sign: FloatArray
+    row: IntArray
+    copies: FloatArray
 
     @classmethod
     def of(cls, node: Approximation, likelihood: RowSites, columns: Any) -> Balance:
         """From the approximation of a fit to all rows."""
-        return cls(np.asarray(columns), node.sites.shift - node.sites.precision * node.mean, likelihood)
+        row, pull = likelihood.of_single_rows(node.sites.shift - node.sites.precision * node.mean)
+        some = slice(row.size)
+        return cls(np.asarray(columns)[some], pull, likelihood.rises()[some], row, likelihood.copies)
 
-    def needed_parts(self, parts: Sequence[Part]) -> list[int]:
-        """The parts of the data without each of which the columns separate the responses, by their positions."""
-        doubtful = [
-            g for g, (_, sites, share) in enumerate(parts) if not self._is_balanced(*self._left(sites, share))
-        ]
+    def needed_parts(self, parts: Sequence[IntArray]) -> list[int]:
+        """The parts of the rows without each of which the columns separate the responses, by their positions."""
+        doubtful = [g for g, rows in enumerate(parts) if not self._is_balanced(self._others(rows))]
         return self._needed_of(parts, doubtful)
 
     def needed(self) -> list[int]:
-        """The rows without which the columns separate the responses; of rows with one site each."""
-        sign, size = self.likelihood.rises(), np.abs(self.pull)
-        some = self.likelihood.copies <= 1.0
+        """The rows without which the columns separate the responses."""
+        size, n = np.abs(self.pull), self.copies.size
+        some = self.copies <= 1.0
         try:
             root = np.linalg.cholesky((self.columns.T * size) @ self.columns)
             own = (scipy.linalg.solve_triangular(root, self.columns.T, lower=True) ** 2).sum(axis=0)
             # By Schwarz' inequality no weight changes by more without a row.
-            bound = size * np.sqrt(own * own.max(initial=0.0))
-            some &= ~(bound < (1.0 - CLEAR) * (1.0 - size * own)) | (sign * self.pull <= 0)[sign != 0].any()
+            bound = np.bincount(self.row, size * np.sqrt(own), n) * np.sqrt(own.max(initial=0.0))
+            left = 1.0 - np.bincount(self.row, size * own, n)
+            some &= ~(bound < (1.0 - CLEAR) * left) | (self.sign * self.pull <= 0)[self.sign != 0].any()
         except np.linalg.LinAlgError:
             pass
         rows = np.flatnonzero(some)
-        found = self._needed_of([(row, row, np.ones(1)) for row in rows[:, None]], list(range(rows.size)))
+        found = self._needed_of(list(rows[:, None]), list(range(rows.size)))
         return [int(rows[at]) for at in found]
 
-    def _needed_of(self, parts: Sequence[Part], some: list[int]) -> list[int]:
+    def _needed_of(self, parts: Sequence[IntArray], some: list[int]) -> list[int]:
         """Those of some parts that are needed: none is where the columns do not separate without all of them."""
-        if not some or not self._separates_without([parts[g] for g in some]):
+        if not some or not self._separates_without(np.concatenate([parts[g] for g in some])):
             return []
         if len(some) == 1:
             return some
         return sorted(self._needed_of(parts, some[::2]) + self._needed_of(parts, some[1::2]))
 
-    def _separates_without(self, parts: Sequence[Part]) -> bool:
-        """Whether the columns, without some parts of the data, separate the responses or are collinear."""
-        rows, sites, share = (np.concatenate(each) for each in zip(*parts, strict=True))
-        left, keep = self._left(sites, share)
-        if self._is_balanced(left, keep):
+    def _separates_without(self, rows: IntArray) -> bool:
+        """Whether the columns, without some rows, separate the responses or are collinear."""
+        keep = self._others(rows)
+        if self._is_balanced(keep):
             return False
-        unit = self.columns[keep]
-        if not len(unit) or np.linalg.matrix_rank(unit) < unit.shape[1]:
+        if self._is_collinear(keep):
             return True
-        unit = unit / np.linalg.norm(unit, axis=0)
-        return separation(np.round(unit, DIGITS), self.likelihood.without(rows)).found
+        unit = self.columns[keep] / np.linalg.norm(self.columns[keep], axis=0)
+        return _by_directions(np.round(unit, DIGITS), self.sign[keep]).found
 
-    def _left(self, sites: IntArray, share: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """What is left of the sites of which something is, and which these are."""
-        left = np.ones(self.pull.size)
-        left[sites] -= share
-        keep = left > 0
-        return left[keep], keep
+    def _others(self, rows: IntArray) -> BoolArray:
+        """The sites of the other rows."""
+        keep = np.ones(self.copies.size, dtype=bool)
+        keep[rows] = False
+        return keep[self.row]
 
-    def _is_balanced(self, left: FloatArray, keep: BoolArray) -> bool:
-        """Whether weights above 0 are found that keep the sites in balance of which something is `left`."""
-        columns, pull, sign = self.columns[keep], left * self.pull[keep], self.likelihood.rises()[keep]
+    def _is_balanced(self, keep: BoolArray) -> bool:
+        """Whether weights above 0 are found that keep some of the sites in balance."""
+        columns, pull, sign = self.columns[keep], self.pull[keep], self.sign[keep]
         size = np.abs(pull)
-        try:
-            change = columns @ np.linalg.solve((columns.T * size) @ columns, columns.T @ pull)
-        except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh((columns.T * size) @ columns)
+        if not values[0] > SINGULAR * values[-1]:
             return False
+        change = columns @ (vectors @ ((vectors.T @ (columns.T @ pull)) / values))
         force = pull - size * change
         rest = np.abs(columns.T @ force).max(initial=0.0)
         if rest > BALANCED * (np.abs(columns.T) @ size).max(initial=0.0):
             return False
         return bool((sign * force > CLEAR * size)[sign != 0].all())
+
+    def _is_collinear(self, keep: BoolArray) -> bool:
+        """Whether some of the sites do not determine all coefficients."""
+        columns = self.columns[keep]
+        return not len(columns) or int(np.linalg.matrix_rank(columns)) < columns.shape[1]
+
+    def reason(self, rows: IntArray, others: RowSites) -> str:
+        """Why needed rows have no density, given the likelihood of the others."""
+        if self._is_collinear(self._others(rows)):
+            return UNDETERMINED
+        try:
+            others.check_unseparated()
+        except ValueError as separated:
+            return f"without it {separated}"
+        return SEPARATED
 
 
 def check_unpenalized(z: FloatArray, names: Sequence[str], likelihood: RowSites) -> None:
