@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+from scipy import sparse
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.posterior.left_out import UNDETERMINED
@@ -135,7 +136,7 @@ def _program(fixed: FloatArray, upwards: FloatArray) -> FloatArray:
     for presolve in (True, False):
         answer = scipy.optimize.linprog(
             np.r_[np.zeros(k), -np.ones(m)],
-            A_ub=np.hstack([-upwards, np.eye(m)]),
+            A_ub=sparse.hstack([sparse.csr_matrix(-upwards), sparse.identity(m)], format="csr"),
             b_ub=np.zeros(m),
             A_eq=np.hstack([fixed, np.zeros((len(fixed), m))]) if len(fixed) else None,
             b_eq=np.zeros(len(fixed)) if len(fixed) else None,
