@@ -28,8 +28,9 @@ def findings(res: LinearEstimates) -> list[str]:
     values = _left_out(res)
     if not values:
         return []
-    said = [f"{score.label} {value:.3f}" for score, value in zip(res.model.distribution.scores, values, strict=True)]
-    return [f"Leave-one-out: {', '.join(said)}."]
+    scores = zip(res.model.distribution.scores, values, strict=True)
+    said = [f"{score.label} {value:.3f}" for score, value in scores if np.isfinite(value)]
+    return [f"Leave-one-out: {', '.join(said)}."] if said else []
 
 
 def tables(res: Any, alpha: float) -> list[Table]:

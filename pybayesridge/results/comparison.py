@@ -141,6 +141,7 @@ def _own(res: LinearResults, alpha: float) -> FitInTable:
         marks=marks,
         kind=res.model.distribution.kind_of_response,
         copies=None if observed is None else res.model.copies,
+        no_score=getattr(res, "no_loo_score", ""),
     )
 
 
@@ -229,6 +230,8 @@ def _notes(read: Mapping[str, FitInTable], differing: Sequence[str]) -> list[str
     others = [name for name, fit in read.items() if not fit.own]
     if others and len(others) < len(read):
         notes.append(OF_STATSMODELS.format(names=", ".join(others)))
+    without = {name: fit.no_score for name, fit in read.items() if fit.no_score}
+    notes += [f"Model {name!r}: {sentence[0].lower()}{sentence[1:]}" for name, sentence in without.items()]
     evidence = [fit.facts[name] for fit in read.values() if fit.own for name in ("log marginal", "log evidence")]
     if np.isfinite(evidence).sum() > 1:
         notes.append(EVIDENCE)

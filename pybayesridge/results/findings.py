@@ -80,6 +80,8 @@ ONLY_EP = (
     "correlated columns are approximate."
 )
 
+OTHER_SCORES = " Other leave-one-out numbers count a prediction of this row that does not exist."
+
 UNCERTAIN_NATS = 0.1
 """Error of a log likelihood by rounding from which a selection with hardly any noise is uncertain."""
 
@@ -296,8 +298,7 @@ def intervals_of_generalized(res: GeneralizedEstimates) -> Finding:
 
 def on_reading_generalized(res: GeneralizedEstimates) -> list[Finding]:
     """Findings on how the numbers of a ridge of responses that are not Gaussian are to be read."""
-    out = on_separation(res)
-    out += rare_events(res)
+    out = [*on_separation(res), *without_loo_score(res), *rare_events(res)]
     if res.solver == "laplace" and not res.model.distribution.has_events:
         few = res.df_model + res.model.k_constant > LAPLACE * res.nobs
         return [*out, note("laplace", TAILS if few else NARROW), *on_data(res)]
@@ -312,7 +313,7 @@ def on_reading_generalized(res: GeneralizedEstimates) -> list[Finding]:
 
 def on_reading_ordinal(res: Any) -> list[Finding]:
     """Findings on how the numbers of a ridge of ordered categories are to be read."""
-    out, counts = on_separation(res), res.category_counts
+    out, counts = [*on_separation(res), *without_loo_score(res)], res.category_counts
     few = [str(name) for name, rows in counts.items() if rows < FEW_EVENTS]
     if few:
         text = f"There are fewer than {FEW_EVENTS} rows in the categories {listed(few)}: the prior has much weight."
@@ -337,6 +338,14 @@ def on_separation(res: Any) -> list[Finding]:
     elif res.sites_fit.separated:
         out.append(note("separation", "The columns separate the responses: the prior limits the coefficients."))
     return out
+
+
+def without_loo_score(res: GeneralizedEstimates) -> list[Finding]:
+    """A note on a row that has no prediction without itself."""
+    if not res.no_loo_score:
+        return []
+    others = any(score.name != "log_score" for score in res.model.distribution.scores)
+    return [note("no-loo-score", f"{res.no_loo_score}{OTHER_SCORES if others else ''}")]
 
 
 def rare_events(res: Any) -> list[Finding]:

@@ -16,10 +16,17 @@ from pybayesridge.posterior.left_out import LeaveOneOut
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.estimates import SUMMARY, LinearEstimates, summary_of_draws
 from pybayesridge.results.labelled import of_family, per_row
+from pybayesridge.results.leave_one_out import without_score
 from pybayesridge.sites.result import SitesFit, SitesPenalty
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
+
+NO_SCORE = (
+    "There is no leave-one-out predictive score: there is a row without which the unpenalised columns separate the "
+    "responses."
+)
+"""Of a file of an earlier version, without the rows."""
 
 
 class GeneralizedEstimates(LinearEstimates):
@@ -154,6 +161,15 @@ class GeneralizedEstimates(LinearEstimates):
         category.
         """
         return self.sites_fit.loo_log_score(self._left_out) / self.size
+
+    @cached_property
+    def no_loo_score(self) -> str:
+        """Why the log score is minus infinity, in a sentence; empty where it is not. Internal."""
+        if self.model.endog is None and "loo_log_score" not in self.__dict__:
+            return ""
+        if np.isfinite(self.loo_log_score):
+            return ""
+        return NO_SCORE if self.model.endog is None else without_score(self)
 
     @of_family  # type: ignore[prop-decorator]
     @cached_property

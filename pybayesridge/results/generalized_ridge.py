@@ -214,7 +214,7 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         return () if shape is None else shape.names(self.model.distribution.shape)
 
     def _settle(self) -> None:
-        _ = self.rsquared, self.precision_loss, self.log_marginal, self.loo_log_score
+        _ = self.rsquared, self.precision_loss, self.log_marginal, self.loo_log_score, self.no_loo_score
         for score in self.model.distribution.scores:
             getattr(self, f"loo_{score.name}")
 

@@ -379,6 +379,15 @@ def left_out_of(res: Any, target: str | int | None, what: str) -> tuple[LeftOut,
         raise NoDensityError(label, error.reason) from None
 
 
+def without_score(res: Any) -> str:
+    """Why a fit has no leave-one-out score, in a sentence; empty where it has one."""
+    try:
+        left_out_of(res, None, "loo")
+    except NoDensityError as error:
+        return f"There is no leave-one-out predictive score: {error}."
+    return ""
+
+
 def _effective_draws(res: Any, found: LeftOut) -> FloatArray | None:
     """Effective draws of each row's prediction; None where there is no Monte Carlo error."""
     draws = _draws(res)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge.exceptions import ConvergenceWarning
+from pybayesridge.posterior.left_out import NoDensityError
 from pybayesridge.posterior.stacking import stacking_weights
 from pybayesridge.results.arguments import named_fits
 from pybayesridge.results.base import LinearResults
@@ -86,7 +87,7 @@ def compare_loo(
         odd = [name for name, fit in inner.items() if not isinstance(fit, LinearResults)]
         if odd:
             raise ValueError(f"{listed(odd)} are not results of BayesRidge or SpikeSlab")
-        scores = {name: fit.loo(target=target, by=by) for name, fit in inner.items()}
+        scores = {name: _score(name, fit, target, by) for name, fit in inner.items()}
         _check_alike(inner, scores)
     order = sorted(scores, key=lambda name: -scores[name].elpd)
     copies = scores[order[0]].copies
@@ -106,6 +107,15 @@ def compare_loo(
         "warning": [bool(scores[name].in_doubt) for name in order],
     }
     return pd.DataFrame(columns, index=order)
+
+
+def _score(name: str, fit: Any, target: str | int | None, by: Any) -> LeaveOneOutScore:
+    """The score of one of the fits, which is named where there is none."""
+    try:
+        score: LeaveOneOutScore = fit.loo(target=target, by=by)
+    except NoDensityError as error:
+        raise ValueError(f"model {name!r} has no leave-one-out predictive score: {error}") from None
+    return score
 
 
 def _given(inner: Mapping[str, Any]) -> dict[str, LeaveOneOutScore]:

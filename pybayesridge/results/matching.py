@@ -47,6 +47,8 @@ class FitInTable:
         What the response is of, for fits of this package.
     copies : (n,) array or None
         How many rows each row stands for, likewise.
+    no_score : str
+        Why there is no leave-one-out score; empty where it is not known to be missing.
     """
 
     coefficients: pd.DataFrame
@@ -57,6 +59,7 @@ class FitInTable:
     marks: FloatArray | None
     kind: str | None = None
     copies: FloatArray | None = None
+    no_score: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,7 @@ class OrdinalRidgeResults(GeneralizedRidgeResults):
         return super().plot_effect(*given, which=_linear(which), **options)
 
     def _settle(self) -> None:
-        _ = self.precision_loss, self.log_marginal, self.loo_log_score
+        _ = self.precision_loss, self.log_marginal, self.loo_log_score, self.no_loo_score
 
     def _release_rows(self, row_space: bool) -> None:
         super()._release_rows(row_space)

@@ -302,7 +302,7 @@ class Balance:
         try:
             others.check_unseparated()
         except ValueError as separated:
-            return f"without it {separated}"
+            return f"without it {str(separated).partition(':')[0]}"
         return SEPARATED
 
 

@@ -26,6 +26,8 @@ whole_copies <- function(x) {
 }
 
 approximately_left_out <- function(x, rows, y, constant) {
+  refused <- x$findings$text[x$findings$code == "no-loo-score"]
+  if (length(refused)) stop(refused[1L], call. = FALSE)
   refuse_rows(
     matrix(is.finite(x$loo_log_density)), rownames(rows) %||% seq_along(y),
     "the other rows do not determine an unpenalised coefficient"

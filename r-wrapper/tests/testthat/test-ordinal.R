@@ -274,3 +274,14 @@ test_that("binomial fits take the link beside the name", {
   d <- rated_data()
   expect_identical(coef(bayes_ridge(a > 0 ~ b, d, family = "binomial", link = "probit")), coef(bayes_ridge(a > 0 ~ b, d, family = binomial("probit"))))
 })
+
+test_that("the only row of a category has no score, and loo() and the summary say why as Python does", {
+  skip_without_python()
+  d <- rated_data()
+  d <- d[c(which(d$y == "low")[1L], which(d$y != "low")), ]
+  fit <- bayes_ridge(y ~ a + b, d, family = "ordinal", method = "laplace")
+  said <- paste0("row '", rownames(d)[1L], "' has no leave-one-out density: without it a category does not occur")
+  expect_match(paste(fit$findings$text, collapse = " "), said, fixed = TRUE)
+  skip_if_not_installed("loo")
+  expect_error(loo::loo(fit), paste0("There is no leave-one-out predictive score: ", said), fixed = TRUE)
+})
