@@ -329,6 +329,7 @@ call_fit <- function(settings, input, ..., what = settings$family) {
 # A fit: what Python exports of it, and what only R knows.
 new_fit <- function(value, input, call, settings, model, own = list()) {
   fit <- fit_of_export(value, input$row_names)
+  fit$findings <- name_rows(fit$findings, input$row_names %||% seq_len(nrow(input$y)))
   if (!is.null(input$event)) fit$event <- input$event
   of_formula <- !is.null(input$terms)
   by_rows <- !is.null(value$posterior[["half"]]) || !is.null(value$posterior[["lower"]]) && is.null(value$posterior[["rows"]])
@@ -361,6 +362,18 @@ new_fit <- function(value, input, call, settings, model, own = list()) {
   )
   known <- c(known, own)
   structure(c(unclass(fit), known[!vapply(known, is.null, NA)]), class = class(fit))
+}
+
+# Findings on a row, which Python knows by its position from 0, with its name in R.
+name_rows <- function(findings, labels) {
+  for (i in which(findings$code == "no-loo-score")) {
+    at <- regexpr("row [0-9]+ has", findings$text[i])
+    if (at > 0L) {
+      position <- as.integer(gsub("[^0-9]", "", regmatches(findings$text[i], at)))
+      regmatches(findings$text[i], at) <- paste0("row '", labels[position + 1L], "' has")
+    }
+  }
+  findings
 }
 
 # The fit that is in an export (pybayesridge/results/export.py), with R's names and shapes.
