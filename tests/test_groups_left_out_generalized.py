@@ -27,6 +27,10 @@ INTEGRATED = 0.05
 BY_LAPLACE = 0.1
 """Likewise for Laplace's approximation: 0.03."""
 
+HARD = 0.2
+"""To integrals for groups without which the others are separated, or nearly: 0.09, the error of the approximation of
+the others' evidence. By points for the group in the others' normal distribution it was 0.5."""
+
 N, LEVELS = 48, 6
 KINDS = ["binomial", "poisson", "negative-binomial", "beta-binomial", "student-t", "ordinal"]
 GIVEN = {"negative-binomial": {"dispersion": 0.3}, "beta-binomial": {"dispersion": 0.2}}
@@ -172,6 +176,54 @@ def test_beside_fits_without_the_group(family, right):
     assert score.predicted is None
     assert score.p_loo > 0
     assert not score.in_doubt
+
+
+def hard(kind, seed):
+    """Rows with one group of most of them, or that a column nearly separates."""
+    rng = np.random.default_rng(seed)
+    x, u = rng.normal(size=(2, 60))
+    large = np.r_[np.zeros(40, dtype=int), rng.integers(1, 5, 20)]
+    g, slope = (large, 1.5) if kind == "dominant" else (np.arange(60) % 5, 7.0)
+    yes = rng.uniform(size=60) < expit(slope * (x - 0.6 * u))
+    return pd.DataFrame({"x": x, "u": u, "g": np.array(list("abcde"))[g], "yes": yes.astype(float)})
+
+
+@pytest.mark.parametrize("right", ["x + u", "x + (1 | g)"])
+@pytest.mark.parametrize("kind", ["dominant", "separated"])
+def test_hard_groups_beside_fits_without_them(kind, right):
+    """Where the others' approximation is another one without the group, by amounts that differ between the nodes."""
+    for seed in (0, 2):
+        frame = hard(kind, seed)
+        fit = model(frame, "binomial", right).fit(tol=0.1 if "|" in right else None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrecisionWarning)
+            score = fit.loo(by=frame["g"])
+        wanted = [without_the_group(fit.sites_fit, np.flatnonzero(frame["g"] == g)) for g in "abcde"]
+        np.testing.assert_allclose(score.pointwise, wanted, atol=INTEGRATED)
+
+
+@pytest.mark.parametrize("solver", ["ep", "laplace"])
+@pytest.mark.parametrize("kind", ["dominant", "separated"])
+def test_hard_groups_against_quadrature(kind, solver):
+    """Over the intercept, a slope, and its variance."""
+    frame = hard(kind, {"dominant": 0, "separated": 1}[kind])
+    x, yes = frame["x"].to_numpy() - frame["x"].mean(), frame["yes"].to_numpy() > 0
+    intercept, slope = np.linspace(-25, 25, 501)[:, None], 40 * np.sinh(np.linspace(-4, 4, 801)) / np.sinh(4)
+    size = np.log(x @ x / 60 / (np.pi**2 / 3))
+    log_t = np.arange(-20.0, 20.0, 0.1) - size
+    prior = 0.5 * (log_t + size) - np.log1p(np.exp(log_t + size))
+    of_slope = logsumexp(prior - 0.5 * log_t - 0.5 * slope[:, None] ** 2 * np.exp(-log_t), axis=1)
+    of_slope = of_slope + np.log(np.gradient(slope))
+    each = {}
+    for g in "abcde":
+        rows_of = np.flatnonzero(frame["g"] == g)
+        each[g] = sum(log_expit((1 if yes[i] else -1) * (intercept + slope * x[i])) for i in rows_of)
+    whole = logsumexp(sum(each.values()) + of_slope)
+    wanted = [whole - logsumexp(sum(each.values()) - each[g] + of_slope) for g in "abcde"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
+        score = model(frame, "binomial", "x", flat_in="link").fit(solver).loo(by=frame["g"])
+    np.testing.assert_allclose(score.pointwise, wanted, atol=HARD)
 
 
 @pytest.mark.parametrize("family", KINDS)
