@@ -170,9 +170,10 @@ def loo(self: Any, *, target: str | int | None = None, by: Any = None) -> LeaveO
     approximated as in the fit: the group's part is taken out of it, the likelihood of the group is integrated over
     what is left by weighted points (``n_eff`` says how many of these count, ``mcse`` how far off they may be), and
     where the group changes the approximation for the other rows, that is made anew at the penalties from which its
-    prediction comes above all (``correction`` is what this changes). All copies of a row that stands for several
-    are left out. Scores that are not in doubt are within some hundredths of fits without the group; others can be off
-    by much more.
+    prediction comes above all (``correction`` is what this changes), and at all of them where these few do not agree,
+    as for a group with most of the rows. Its density is then the quotient of the evidence with and without it
+    (``n_eff`` is inf and ``mcse`` 0). All copies of a row that stands for several are left out. Scores that are not
+    in doubt are within some hundredths of fits without the group; others can be off by more.
 
     Parameters
     ----------

@@ -364,7 +364,7 @@ class AtNode:
         return out, converged and abs(out - first) <= SLACK + APART * size
 
     def by_evidence(self, rows: IntArray, group: Group) -> tuple[float, bool]:
-        """The log density of a group by the evidence of the others, whose sites are found again, and if these settled.
+        """The log density of a group by the evidence of the others, their sites found again; whether these settled.
 
         NaN where the others have no approximation.
         """
