@@ -24,6 +24,10 @@ class Variances(Protocol):
     def log_t(self) -> FloatArray:
         """Logs of the variances of the coefficients at each point, (F, K)."""
 
+    @property
+    def heavy(self) -> bool:
+        """Whether the bands' standard deviations have no posterior variance."""
+
     def noise(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
         """Posterior mean and quantiles of the noise variance."""
 

@@ -65,6 +65,25 @@ RANGE = (-60.0, 40.0)
 """Logs of totals, and logits of shares, between which quantiles are looked for."""
 
 
+def is_heavy(fall: float, rank: int) -> bool:
+    """Whether the posterior of a band's variance has no mean, so that that of its root has no variance.
+
+    With the other variances as they are, the prior density of the log of a variance t falls as ``t^-(fall + (K - 1)
+    / 2)``, `fall` being the rate for the total and K the number of bands, and the likelihood as ``t^(-r/2)``, r being
+    the rank of the band's columns; where the variances of a set S of bands grow together, as ``t^-(fall + (K - |S| +
+    rank of S) / 2)``. The mean exists if all these exponents are above 1. With a rate of 1/2, that of the default
+    prior, only those are not of which S is all bands, together of rank 1.
+
+    Parameters
+    ----------
+    fall : float
+        Rate at which the prior density of the log of the total falls: b of a beta-prime prior.
+    rank : int
+        Of the columns of all bands, the unpenalised ones projected out.
+    """
+    return fall + 0.5 * rank <= 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class ShareNodes:
     """The ridges at the nodes of a rule over the bands' shares, for one target.
@@ -182,6 +201,8 @@ class VarianceGrid:
         is `scale2`.
     totals : Totals or None
         None where the penalties are fixed.
+    heavy : bool
+        The bands' standard deviations have no posterior variance; see :func:`is_heavy`.
     """
 
     weight: FloatArray
@@ -190,6 +211,7 @@ class VarianceGrid:
     scale2: FloatArray
     df: float
     totals: Totals | None = None
+    heavy: bool = False
 
     @classmethod
     def of(cls, nodes: ShareNodes) -> VarianceGrid:
@@ -234,7 +256,8 @@ class VarianceGrid:
         w = center[of] + at[place]
         share = shares[of] / (1 + np.exp(-w))[:, None]
         log_t = log_variances(shares, np.zeros(len(shares)), nodes.log_unit)[of] + w[:, None]
-        return cls(weight, log_t, share, scale2, likelihood.df, Totals.of(shares, center, at, mass))
+        heavy = is_heavy(models[0].b, max(spectrum.rank for spectrum in spectra))
+        return cls(weight, log_t, share, scale2, likelihood.df, Totals.of(shares, center, at, mass), heavy)
 
     def noise(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
         """Posterior mean and quantiles of the noise variance."""
@@ -257,7 +280,7 @@ class VarianceGrid:
     def _spread(self, log_scale2: FloatArray, mean: float) -> float:
         """Standard deviation of the root of a variance with this mean: between points, and of the noise at each."""
         half, one = self._moment(0.5), self._moment(1.0)
-        if not (np.isfinite(mean) and np.isfinite(one)):
+        if self.heavy or not (np.isfinite(mean) and np.isfinite(one)):
             return float("inf")
         between = self.weight @ (half * np.exp(0.5 * log_scale2) - mean) ** 2
         return float(np.sqrt(between + (one - half**2) * (self.weight @ np.exp(log_scale2))))

@@ -45,6 +45,7 @@ class MixedGrid:
         scale2: FloatArray,
         df: float,
         log_unit: float,
+        heavy: bool = False,
     ) -> MixedGrid:
         """The grid of points (F,) with weights.
 
@@ -56,6 +57,8 @@ class MixedGrid:
         df : float
         log_unit : float
             What logs of variances are larger by than on the user's scale of the prior.
+        heavy : bool
+            The bands' standard deviations have no posterior variance.
         """
         totals = terms.totals(factors)
         of_term = totals / (1 + totals.sum(axis=1, keepdims=True))
@@ -64,7 +67,12 @@ class MixedGrid:
             share[:, list(each)] = own[:, None]
         with np.errstate(divide="ignore"):
             log_t = np.log(terms.variances(factors)) - log_unit
-        return cls(VarianceGrid(weight, log_t, share, scale2, df), terms.correlations(factors))
+        return cls(VarianceGrid(weight, log_t, share, scale2, df, heavy=heavy), terms.correlations(factors))
+
+    @property
+    def heavy(self) -> bool:
+        """Whether the bands' standard deviations have no posterior variance."""
+        return self.variances.heavy
 
     @property
     def log_t(self) -> FloatArray:
@@ -81,7 +89,8 @@ class MixedGrid:
         if self._is_smooth(band):
             return grid.sd(band, probabilities)
         value = np.sqrt(np.exp(grid.log_t[:, band]) * grid.scale2)
-        return _summary(value, grid.weight, probabilities)
+        mean, quantiles, sd = _summary(value, grid.weight, probabilities)
+        return mean, quantiles, float("inf") if grid.heavy else sd
 
     def shares(self, band: int, probabilities: FloatArray) -> tuple[float, FloatArray, float]:
         """Posterior mean and quantiles of the share of a band's term, and the probability that it is below 1 %."""

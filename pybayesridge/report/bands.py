@@ -12,7 +12,7 @@ from pybayesridge.report.coefficients import Listed, by_size, clear_of_zero
 from pybayesridge.report.figures import Album
 from pybayesridge.report.parts import Picture, Remark, Table, ends, of_targets, rows_there, table_of
 from pybayesridge.report.residuals import explained_words, residual_remarks, row_pictures
-from pybayesridge.text import TOP, in_words, listed, number
+from pybayesridge.text import NO_VARIANCE, TOP, in_words, listed, number
 
 if TYPE_CHECKING:
     from pybayesridge.results.band_estimates import BandEstimates
@@ -89,6 +89,7 @@ def tables(res: BandEstimates, i: int, alpha: float) -> list[Table]:
         names,
         values[:, :4],
         by_row=True,
+        note=NO_VARIANCE if np.isinf(values[:, 1]).any() else "",
     )
     shares = ["mean", *ends(alpha), "P(below 1 %)"]
     of_share = table_of(f"Share of {_variance(res)}", "band", shares, names, values[:, 4:], shares=(0, 1, 2, 3))

@@ -228,7 +228,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
         return tuple(findings.of_bands(self))
 
     def _findings_on_reading(self) -> list[Finding]:
-        return [findings.intervals_of_bands(self), *findings.on_data(self)]
+        return [findings.intervals_of_bands(self), *findings.heavy_variances(self), *findings.on_data(self)]
 
     def _given_responses(self, target: int) -> Any:
         """The noise where rows are left out: an estimate stays as it is."""

@@ -82,6 +82,12 @@ ONLY_EP = (
 
 OTHER_SCORES = " Other leave-one-out numbers count a prediction of this row that does not exist."
 
+HEAVY = (
+    "The columns of all bands together have rank 1, as one column has, or a group of two levels: the posterior of "
+    "the standard deviation of a band has a mean and quantiles, but its tail is too heavy for a variance. "
+    "variance_components() has inf for its sd."
+)
+
 UNCERTAIN_NATS = 0.1
 """Error of a log likelihood by rounding from which a selection with hardly any noise is uncertain."""
 
@@ -187,6 +193,12 @@ def singular(res: VarianceComponents, zero: BoolArray, correlations: FloatArray)
 def intervals_of_bands(res: BandEstimates) -> Finding:
     """Finding on the uncertainty that the intervals of a ridge with bands account for."""
     return _intervals_of_bands(res, res.method_entry.intervals, "variance")
+
+
+def heavy_variances(res: VarianceComponents) -> list[Finding]:
+    """A note on standard deviations of bands whose posterior has no variance."""
+    heavy = any(res.variance_grid(i).heavy for i in range(len(res.model.data.targets)))
+    return [note("no-variance", HEAVY)] if heavy else []
 
 
 def intervals_of_generalized_bands(res: Any) -> Finding:

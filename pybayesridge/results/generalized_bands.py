@@ -220,7 +220,8 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
         return (*findings.singular(self, np.isneginf(grid.log_t[0]), grid.correlations[0]), *found)
 
     def _findings_on_reading(self) -> list[Finding]:
-        return [findings.intervals_of_generalized_bands(self), *findings.on_reading_generalized(self)]
+        out = [findings.intervals_of_generalized_bands(self), *findings.heavy_variances(self)]
+        return [*out, *findings.on_reading_generalized(self)]
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The bands: the number of their columns, standard deviations and shares; and a dispersion."""

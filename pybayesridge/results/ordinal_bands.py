@@ -35,4 +35,5 @@ class OrdinalBandRidgeResults(OrdinalRidgeResults, GeneralizedBandRidgeResults):
     model_name: ClassVar[str] = "BayesRidge"
 
     def _findings_on_reading(self) -> list[Finding]:
-        return [findings.intervals_of_generalized_bands(self), *findings.on_reading_ordinal(self)]
+        out = [findings.intervals_of_generalized_bands(self), *findings.heavy_variances(self)]
+        return [*out, *findings.on_reading_ordinal(self)]

@@ -79,7 +79,9 @@ class VarianceComponents(LinearEstimates):
         DataFrame
             A row for each band, and for each correlation (under each target, where there are several). ``mean``,
             ``sd``, ``lower``, ``upper``: posterior of the standard deviation ``tau_k sigma`` of the band's
-            coefficients, on the scale of the prior; of responses that are not Gaussian ``tau_k``.
+            coefficients, on the scale of the prior; of responses that are not Gaussian ``tau_k``. ``sd`` is inf where
+            the posterior has no variance: with the default prior where the columns of all bands together, the
+            unpenalised ones projected out, have rank 1.
             ``share``, ``share_lower``, ``share_upper``: of its share ``w_k / (1 + w)`` in the variance of the
             response given the unpenalised columns, with ``w_k = tau_k^2 sum_j |x_j|^2 / n`` over its columns; for the
             levels of a factor it is the intraclass correlation. Of responses that are not Gaussian the share is that

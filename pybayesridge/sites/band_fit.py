@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pybayesridge._types import FloatArray
+from pybayesridge.bands.components import is_heavy
 from pybayesridge.bands.covariance import CovarianceCoordinates
 from pybayesridge.bands.lattice import FINE, Lattice
 from pybayesridge.bands.mixed_components import MixedGrid
@@ -19,6 +20,9 @@ from pybayesridge.sites.arrow_bands import ArrowSpace
 from pybayesridge.sites.bands import BandSpace
 from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.sites.result import EXISTS, SitesFit
+
+ONE_RANK = 1e-9
+"""Columns are of rank 1 if what other eigenvalues of their cross-products add is smaller, relative to the total."""
 
 MANY = 16
 """Parts of the posterior of the variances above which each has fewer points between those of its lattice."""
@@ -54,11 +58,14 @@ class BandSitesFit(SitesFit):
         Where variances are integrated out, for each value of a further parameter of the likelihood.
     log_unit : float
         What logs of variances are larger by than on the user's scale of the prior.
+    prior_fall : float
+        Rate at which the prior density of the log of the total falls where variances are integrated out.
     """
 
     space: BandSpace | ArrowSpace  # type: ignore[assignment]
     parts: tuple[Part, ...] = ()
     log_unit: float = 0.0
+    prior_fall: float = np.inf
 
     @staticmethod
     def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
@@ -116,4 +123,16 @@ class BandSitesFit(SitesFit):
             weights.append(part.weight * weight)
             variances.append(c)
         factors = tuple(np.concatenate(each) for each in zip(*found, strict=True))
-        return MixedGrid.of(terms, factors, np.concatenate(weights), np.concatenate(variances), np.inf, unit)
+        return MixedGrid.of(
+            terms, factors, np.concatenate(weights), np.concatenate(variances), np.inf, unit, self._heavy()
+        )
+
+    def _heavy(self) -> bool:
+        """Whether the bands' standard deviations have no posterior variance; see :func:`is_heavy`."""
+        if isinstance(self.space, ArrowSpace):
+            return False
+        if self.separated and self.space.terms.count == 1:
+            return self.fall <= 1 + EXISTS
+        gram = self.space.gram
+        total = float(np.trace(gram)) ** 2
+        return is_heavy(self.prior_fall, 1 if total - float((gram**2).sum()) <= ONE_RANK * total else 2)

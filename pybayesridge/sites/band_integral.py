@@ -67,6 +67,7 @@ def summed(
         factors=factors,
         parts=(Part(coordinates, lattice, likelihood.latent_variance, 1.0),),
         log_unit=problem.log_unit,
+        prior_fall=of_total.fall,
     )
 
 

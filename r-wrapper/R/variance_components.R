@@ -29,7 +29,7 @@
 #' @param ... Not used: further arguments raise an error.
 #' @return
 #'   * `variance_components()`: a data frame with a row for each band and the columns `mean`, `sd`, `lower`, `upper` (of the standard
-#'     deviation), `share`, `share_lower`, `share_upper`, `prob_below_1pct`, and `bound`
+#'     deviation; `sd` is `Inf` where its posterior has no variance, as if the columns of all bands together have rank 1), `share`, `share_lower`, `share_upper`, `prob_below_1pct`, and `bound`
 #'     and `share_bound`, which the standard deviation and the share do not exceed with probability `level`; with several targets `response` and `band`, too.
 #'   * `VarCorr()`: a data frame with `grp`, `var1`, `var2`, `vcov` and `sdcor`, as that of 'lme4'.
 #'   * `ranef()`: a named list of data frames, or with `intervals` a data frame with `group`, `level`, `term`, `mean`, `sd`, `lower` and

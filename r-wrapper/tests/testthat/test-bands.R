@@ -326,3 +326,16 @@ test_that("imputed data with groups are pooled", {
   expect_error(predict(pooled, transform(d[1, ], g = "new"), interval = "credible"), "does not know the group")
   expect_error(fit_imputed(list(d, other), function(data) bayes_ridge(y ~ s(x, k = 4), data)), "different knots")
 })
+
+test_that("a standard deviation that does not exist is Inf, and a finding says so", {
+  skip_without_python()
+  set.seed(1)
+  d <- data.frame(g = rep(c("a", "b"), 20), h = rep(c("a", "b", "c", "d"), 10), y = rnorm(40))
+  two <- bayes_ridge(y ~ 1 + (1 | g), d)
+  expect_identical(variance_components(two)$sd, Inf)
+  expect_true(all(is.finite(as.matrix(variance_components(two)[c("mean", "lower", "upper", "share")]))))
+  expect_true("no-variance" %in% two$findings$code)
+  four <- bayes_ridge(y ~ 1 + (1 | h), d)
+  expect_true(is.finite(variance_components(four)$sd))
+  expect_false("no-variance" %in% four$findings$code)
+})
