@@ -74,3 +74,9 @@ def test_a_fit_with_a_score_says_nothing():
     res = BayesRidge.from_formula("y ~ a + b", frame, family="binomial").fit("laplace")
     assert "no-loo-score" not in [found.code for found in res.findings]
     assert res.no_loo_score == ""
+
+
+def test_numbers_of_rows_are_shown_as_numbers():
+    frame = rows("binomial").set_index(pd.Index(np.arange(N) + 7))
+    with pytest.raises(ValueError, match="row 12 has no leave-one-out density"):
+        BayesRidge.from_formula("y ~ a + b", frame, family="binomial").fit("laplace").loo()

@@ -376,7 +376,7 @@ def left_out_of(res: Any, target: str | int | None, what: str) -> tuple[LeftOut,
     try:
         return pooled([part.rows_left_out(i) for part in res.parts]), i
     except NoDensityError as error:
-        label = None if error.row is None else res.model.data.row_labels[error.row]
+        label = None if error.row is None else res.model.data.row_labels[[error.row]].tolist()[0]
         raise NoDensityError(label, error.reason) from None
 
 
