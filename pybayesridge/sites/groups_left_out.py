@@ -530,8 +530,8 @@ def groups_left_out(
     mcse, before = (own * error).sum(axis=0), mixed(weight, left_out, within).log_density
     left_out += correction
     if apart:
-        left_out[:, apart], good = _everywhere(at, [members[g] for g in apart], weight, left_out[:, apart])
-        settled[apart] &= good
+        left_out[:, apart], there = _everywhere(at, [members[g] for g in apart], weight, left_out[:, apart])
+        settled[apart] &= there
         found_draws[apart], mcse[apart] = np.inf, 0.0
     out = mixed(weight, left_out, within)
     constants = np.bincount(codes, likelihood.copies * likelihood.log_constants())
