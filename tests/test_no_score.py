@@ -1,6 +1,7 @@
 """Fits with a row without which there is no prediction: every output says so in the same words."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -74,6 +75,16 @@ def test_a_fit_with_a_score_says_nothing():
     res = BayesRidge.from_formula("y ~ a + b", frame, family="binomial").fit("laplace")
     assert "no-loo-score" not in [found.code for found in res.findings]
     assert res.no_loo_score == ""
+
+
+def test_the_report_of_ordered_categories_counts_no_cut_point_among_the_coefficients(tmp_path):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    res = fitted("ordinal")
+    text = " ".join(res.report(tmp_path / "out.html").read_text(encoding="utf-8").split())
+    found = re.search(r"the 2 penalised coefficients have ([0-9.−-]+) effective degrees of freedom", text)
+    assert found is not None
+    assert float(found[1].replace("−", "-")) == pytest.approx(res.df_model, rel=1e-3)
 
 
 def test_numbers_of_rows_are_shown_as_numbers():

@@ -115,9 +115,10 @@ def findings(res: RidgeEstimates, i: int, shown: Listed, alpha: float) -> list[s
     """The penalty and the coefficients; with normal noise also how well the model predicts, and what it explains."""
     design = res.posterior.design
     lam, df = (float(np.atleast_1d(value)[i]) for value in (res.arrays.lambda_, res.arrays.df_model))
+    unpenalised = len(res.model.exog_names) - res.model.k_constant - design.p
     of_penalty = (
         f"The penalty lambda is {in_words(lam)}; the {design.p:,} penalised coefficients have "
-        f"{number(df - design.block.k + res.model.k_constant)} effective degrees of freedom."
+        f"{number(df - unpenalised)} effective degrees of freedom."
     )
     out = [of_penalty, *clear_of_zero(res, shown, alpha)]
     if not res.model.distribution.is_linear:
