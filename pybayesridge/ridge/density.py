@@ -50,12 +50,12 @@ def on_common_grid(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Log density, log variance and log R of every target on one grid, each (L, q): a matrix product."""
     rss, determinant = np.empty((grid.size, spectrum.z.shape[1])), np.empty((grid.size, 1))
-    step = max(1, CHUNK // max(spectrum.rank, 1))
+    step, squares = max(1, CHUNK // max(spectrum.rank, 1)), spectrum.z**2
     for start in range(0, grid.size, step):
         rows = slice(start, start + step)
         total, share = totals(spectrum.s, grid[rows])
         determinant[rows, 0] = np.log(total).sum(axis=1)
-        rss[rows] = spectrum.rss0 + blas.product(share, spectrum.z**2)
+        rss[rows] = spectrum.rss0 + blas.product(share, squares)
     column = grid[:, None]
     density, log_rss = _log_density(model, column, determinant, rss), np.log(rss)
     return density, _log_variance(spectrum, model, column, log_rss), log_rss

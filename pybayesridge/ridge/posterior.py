@@ -23,6 +23,7 @@ from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.ridge.mixture import Functionals, Mixture
 from pybayesridge.ridge.outside import outside_of_columns
+from pybayesridge.ridge.profile import shared
 from pybayesridge.ridge.spectrum import Spectrum
 from pybayesridge.text import TABLE_ROWS
 
@@ -107,18 +108,20 @@ class RidgePosterior:
             b = some._standardized() * (some.design.y_norm / some.design.scale[:, None])
             return some.design.coefficients_of_z(b), b
 
-        of_z, b = self._by_targets(of_part)
+        # Nodes that the targets share are averaged over by a matrix product.
+        nodes = self.mixture.log_t2.shape[0] if shared(self.mixture.log_t2) is None else 1
+        of_z, b = self._by_targets(of_part, nodes)
         return of_z, b
 
     def _by_targets(
-        self, function: Callable[[RidgePosterior, slice], tuple[FloatArray, ...]]
+        self, function: Callable[[RidgePosterior, slice], tuple[FloatArray, ...]], nodes: int | None = None
     ) -> tuple[FloatArray, ...]:
         """Apply `function` to posteriors of consecutive targets and their slice; its arrays have targets in axis 1.
 
-        What is computed on the way is then of the size of a part.
+        What is computed on the way, for so many nodes at once (all if None), is then of the size of a part.
         """
-        nodes = self.mixture.log_t2.shape[0]
-        parts = list(even_parts(self.design.q, TARGETS // max(nodes * self.spectrum.rank, 1)))
+        at_once = self.mixture.log_t2.shape[0] if nodes is None else nodes
+        parts = list(even_parts(self.design.q, TARGETS // max(at_once * self.spectrum.rank, 1)))
         if len(parts) == 1:
             return function(self, parts[0])
         out: tuple[FloatArray, ...] = ()
