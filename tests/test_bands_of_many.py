@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -261,3 +263,88 @@ def test_parts_cover_all_shares_and_are_integrated_over(count):
                 ends = edges(low, edge)
                 np.testing.assert_allclose(ends.sum(axis=1), 1.0, rtol=1e-14)
                 assert (rule.local(ends) >= 0).all()
+
+
+HONEST = 3.0
+"""Stated errors of a limited number of decompositions are at least the actual ones divided by this."""
+
+
+def hostile(kind):
+    """Thirty responses, of strong signals, of noise, or of two columns that are a band each."""
+    rng = np.random.default_rng(4)
+    sizes = {"one column": (1, 1), "three": (5, 8, 7)}.get(kind, (20, 30))
+    x = rng.normal(size=(150 if kind != "three" else 60, sum(sizes)))
+    low, high = {"strong": (20, 300), "mixed": (0.03, 30), "noise": (1e-9, 1e-8)}.get(kind, (0.1, 5))
+    q = 8 if kind == "three" else 30
+    effects = np.exp(rng.uniform(np.log(low), np.log(high), size=(len(sizes), q)))
+    if kind == "strong":
+        effects *= np.where(rng.random(effects.shape) < 0.3, 0.01, 1)
+    y = x @ (rng.normal(size=(sum(sizes), q)) * np.repeat(effects / np.sqrt(sizes)[:, None], sizes, axis=0))
+    return y + rng.normal(size=y.shape), x, np.repeat(["a", "b", "c"][: len(sizes)], sizes)
+
+
+def difference(res, whole):
+    """How far the answers for each response are from those of another fit, as stated errors measure it."""
+    params, sd = (np.asarray(getattr(whole, name))[1:] for name in ("params", "bse"))
+    fitted = np.sqrt((((np.asarray(res.params)[1:] - params) / sd) ** 2).mean(axis=0))
+    spread = 0.5 * np.abs(np.log((np.asarray(res.bse)[1:] ** 2).mean(axis=0) / (sd**2).mean(axis=0)))
+    evidence = np.abs(np.asarray(res.log_marginal) - np.asarray(whole.log_marginal))
+    return np.maximum.reduce([fitted, spread, evidence])
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.PrecisionWarning")
+@pytest.mark.parametrize("kind", ["strong", "mixed", "noise", "one column", "three"])
+def test_errors_with_few_decompositions_are_honest(kind):
+    y, x, labels = hostile(kind)
+    whole = BayesRidge(y, x, bands=labels).fit(tol=LOOSE)
+    limits = (33, 60, 150) if kind == "three" else (10, 17, 25, 41)
+    seen, exceeded, found = 0, 0, []
+    for limit in limits:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found.append(BayesRidge(y, x, bands=labels).fit(tol=LOOSE, maxiter=limit))
+        assert found[-1].n_iter <= limit
+        error = np.asarray(found[-1].quadrature_error)
+        np.testing.assert_array_equal(found[-1].band_fit.converged, error <= LOOSE)
+        exceeded += np.count_nonzero(difference(found[-1], whole) > np.maximum(HONEST * error, LOOSE))
+        seen += error.size
+    # One in a hundred may be further off.
+    assert exceeded <= 0.01 * seen
+    # More decompositions leave fewer responses that are not accurate enough.
+    left = [np.count_nonzero(np.asarray(each.quadrature_error) > LOOSE) for each in (found[0], found[-1])]
+    assert left[1] <= left[0]
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.PrecisionWarning")
+@pytest.mark.parametrize("kind", ["strong", "three"])
+def test_with_decompositions_enough_a_limit_changes_nothing(kind):
+    y, x, labels = hostile(kind)
+    whole, limited = (BayesRidge(y[:, :6], x, bands=labels).fit(tol=LOOSE, maxiter=limit) for limit in (None, 10_000))
+    assert limited.converged
+    assert limited.n_iter == whole.n_iter
+    # The integral over the total is less accurate, see LIMITED_INNER.
+    assert difference(limited, whole).max() < 1e-4
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.PrecisionWarning")
+def test_responses_that_a_limit_leaves_are_named():
+    y, x, labels = hostile("strong")
+    with pytest.warns(ConvergenceWarning, match=r"within maxiter=20 decompositions.*quadrature_error.*\(targets "):
+        res = BayesRidge(y, x, bands=labels).fit(tol=LOOSE, maxiter=20)
+    assert not res.converged
+    assert np.isfinite(np.asarray(res.params)).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        again = res.prior_sensitivity()
+    assert np.isfinite(again.to_numpy(dtype=float)).all()
+
+
+def test_a_limit_is_refused_where_errors_would_not_be_known():
+    y, x, labels = hostile("three")
+    for response, tol, bands in ((y[:, 0], 0.1, labels), (y, 1e-3, labels), (y, 0.1, np.arange(20) // 4)):
+        with pytest.raises(
+            ValueError, match="maxiter limits the decompositions of several responses with two or three"
+        ):
+            BayesRidge(response, x, bands=bands).fit(tol=tol, maxiter=50)
+    with pytest.raises(ValueError, match="maxiter must be at least 33 with 3 bands, got 32"):
+        BayesRidge(y, x, bands=labels).fit(tol=0.1, maxiter=32)

@@ -287,5 +287,20 @@ def test_the_command_line(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == found
     schema = json.loads((files("pybayesridge.cli") / "result.schema.json").read_text(encoding="utf-8"))
     pytest.importorskip("jsonschema").validate(found, schema)
-    assert main([*command, "--maxiter", "5"]) == 2
-    assert "--maxiter cannot be used with --bands" in capsys.readouterr().err
+
+
+def test_decompositions_are_limited_on_the_command_line(tmp_path, capsys):
+    from pybayesridge.cli import main
+
+    y, x = frame()
+    x.assign(y=y, v=y + x["g1"]).to_csv(tmp_path / "data.csv", index=False)
+    rest = [str(tmp_path / "data.csv"), "--bands", "genes=g1,g2,g3", "clinic=c1,c2,c3,c4", "--maxiter"]
+    one, both = ["ridge", "y ~ . - v", *rest], ["ridge", "y + v ~ .", *rest]
+    assert main([*one, "50"]) == 2
+    assert "maxiter limits the decompositions of several responses" in capsys.readouterr().err
+    assert main([*one, "50", "--method", "reml"]) == 2
+    assert "maxiter is an option of method='exact', not of 'reml'" in capsys.readouterr().err
+    assert main([*both, "50", "--tol", "0.1", "--json", "--quiet"]) in (0, None)
+    assert json.loads(capsys.readouterr().out)["n_iter"] <= 50
+    assert main([*both, "9", "--tol", "0.1"]) == 2
+    assert "maxiter must be at least 10 with 2 bands, got 9" in capsys.readouterr().err

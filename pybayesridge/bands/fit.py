@@ -23,7 +23,7 @@ from pybayesridge.bands.sampled import (
     scramble_of,
     together,
 )
-from pybayesridge.bands.share_sums import Known, Summed, by_degrees, parts_of
+from pybayesridge.bands.share_sums import Known, Summed, by_degrees, parts_of, unseen
 from pybayesridge.bands.shares import Box, ShareRule, posterior_weight, share_moments
 from pybayesridge.bands.simplex import EDGES, LARGEST, PolynomialRule, edges, terms_of
 from pybayesridge.design.design import Design
@@ -84,8 +84,9 @@ NEGLIGIBLE = 1e-10
 SEED = 20
 """Of the points: the same data have the same answer."""
 
-INNER, LOOSE_INNER = 1e-8, 1e-5
-"""Accuracy of the integral over the total given the shares: one integrand of many; and by polynomials."""
+INNER, LOOSE_INNER, LIMITED_INNER = 1e-8, 1e-5, 1e-3
+"""Accuracy of the integral over the total given the shares: one integrand of many; by polynomials; and by so many of
+them as are allowed. The error is at most about the square of that."""
 
 LOOSE_CANCELLED = 1e-12
 """By polynomials, see :func:`~pybayesridge.ridge.spectrum.rotate`: four digits of residuals are left."""
@@ -214,7 +215,9 @@ def _needed(rule: ShareRule, log_integrals: FloatArray, log_variances: FloatArra
     return rule.narrowed(inside.any(axis=(1, 2)))
 
 
-def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit | GroupedFit:
+def fit_exact(
+    problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float, maxiter: int | None = None
+) -> BandFit | GroupedFit:
     """All penalties integrated out.
 
     Parameters
@@ -232,6 +235,11 @@ def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol:
         Targets for which these are not accurate enough have product rules, or are not converged if there is no
         memory for these. With more than three bands the shares are weighted points, whose scrambles tell the error,
         and 20 times as much is accepted.
+    maxiter : int or None
+        Most decompositions, of several targets with two or three bands and at least 0.02; at least
+        :func:`least_of`. Those come first that serve most targets: polynomials in all shares, then the parts of the
+        shares that have the densities of most targets. What is left has the polynomials with the least error, which
+        is estimated more cautiously then.
 
     Raises
     ------
@@ -241,12 +249,14 @@ def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol:
     if problem.count > max(ORDERS):
         return _fit_sampled(problem, prior, noise, tol)
     found: list[_Part] = []
-    rest = np.arange(problem.design.q)
+    rest, allowance, tried = np.arange(problem.design.q), _Allowance(maxiter), _Tried([])
     if problem.count > 1 and problem.design.q > 1 and tol >= LOOSE:
-        found, rest = _by_polynomials(problem, prior, noise, tol)
+        found, tried = _by_polynomials(problem, prior, noise, tol, allowance)
+        rest = tried.members
     if rest.size:
-        others = _by_products(problem if not found else problem.of_targets(rest), prior, noise, tol)
+        others = _by_products(problem if not found else problem.of_targets(rest), prior, noise, tol, allowance)
         found += [replace(part, members=rest[part.members]) for part in others]
+        found += tried.nearest(np.setdiff1d(rest, np.concatenate([rest[:0], *(part.members for part in found)])))
     count = sum(part.count for part in found)
     fits = tuple(part.fit for part in found)
     if len(found) == 1:
@@ -263,23 +273,33 @@ class _Part:
     count: int
 
 
-def _by_products(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> list[_Part]:
-    """By product rules that become finer, each for the targets for which those before were not accurate enough."""
+def _by_products(
+    problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float, allowance: _Allowance
+) -> list[_Part]:
+    """By product rules that become finer, each for the targets for which those before were not accurate enough.
+
+    Without those for which none was when the allowance was used up.
+    """
     orders = ORDERS[problem.count]
-    own, count = problem.prior(prior), 0
+    own, count, angles = problem.prior(prior), 0, problem.count - 1
     box = Box.whole(problem.count)
+    if not allowance.takes(orders[0] ** angles):
+        return []
     nodes = _at_rule(problem, own, noise, ShareRule.of(box, orders[0]))
     count += len(nodes.fits)
     for _ in range(NARROWINGS if problem.count > 1 else 0):
         narrowed = nodes.needed
-        if narrowed.volume > NARROW * box.volume:
+        if narrowed.volume > NARROW * box.volume or not allowance.takes(orders[0] ** angles):
             break
         box = narrowed
         nodes = _at_rule(problem, own, noise, ShareRule.of(box, orders[0]))
         count += len(nodes.fits)
-    members, error, out = np.arange(problem.design.q), np.zeros(problem.design.q), []
+    out: list[_Part] = []
+    members, error = np.arange(problem.design.q), np.zeros(problem.design.q)
     coarse = _Summary.of(problem, nodes)
     for order in orders[1:]:
+        if not allowance.takes(order**angles):
+            return out
         # The rotations of a rule take memory: those of one at a time are kept.
         del nodes
         nodes = _at_rule(problem, own, noise, ShareRule.of(coarse.needed, order))
@@ -305,12 +325,12 @@ def _by_products(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, t
 
 
 def _by_polynomials(
-    problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float
-) -> tuple[list[_Part], IntArray]:
+    problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float, allowance: _Allowance
+) -> tuple[list[_Part], _Tried]:
     """By polynomials of rising degree in all shares, then in parts of them, where densities are narrow.
 
-    Also returns the targets for which none was accurate enough, if there is memory for product rules; otherwise they
-    have the polynomials of the largest degree, with their error.
+    Also returns those of the targets for which none was accurate enough, if there is memory for product rules;
+    otherwise these have the polynomials of the largest degree, with their error.
     """
     side, bands = len(problem.products[0]), problem.count
     most = max(
@@ -324,22 +344,86 @@ def _by_polynomials(
     )
 
     def rising(some: IntArray, low: FloatArray) -> _Rising:
-        return _Rising(problem.of_targets(some), own, noise, tol, sketch, some, low, most)
+        return _Rising(problem.of_targets(some), own, noise, tol, sketch, some, low, most, allowance)
 
     whole = rising(np.arange(problem.design.q), np.zeros(bands))
     out, kept = whole.rise(TURN[bands]), 0
-    for low, which in parts_of(whole.known, whole.rule) if whole.members.size else []:
-        if has_room(kept, side, LADDER_NUMBERS):
-            found = rising(whole.members[which], low).rise(LARGEST_OF_PARTS[bands])
-            out, kept = out + found, kept + max((part.fit.n_nodes for part in found), default=0)
+    tried, parts = [whole], parts_of(whole.known, whole.rule) if whole.members.size else []
+    for low, which in sorted(parts, key=lambda part: -part[1].size) if allowance.limited else parts:
+        if has_room(kept, side, LADDER_NUMBERS) and allowance.left >= least_of(bands):
+            part = rising(whole.members[which], low)
+            found = part.rise(LARGEST_OF_PARTS[bands])
+            out, kept = out + found, kept + max((each.fit.n_nodes for each in found), default=0)
+            held = sum(len(each.rule.shares) for each in [*tried, part])
+            if allowance.limited and part.members.size and has_room(kept + held, side, LADDER_NUMBERS):
+                tried.append(part)
     done = np.concatenate([np.zeros(0, dtype=np.intp), *(part.members for part in out)])
     whole.keep(np.flatnonzero(~np.isin(whole.members, done)))
     out += whole.rise(LARGEST[bands])
     ladder = has_room(ORDERS[bands][-1] ** (bands - 1), side, LADDER_NUMBERS)
     if whole.members.size and not ladder:
-        out.append(whole.collected(np.arange(whole.members.size)))
+        if allowance.limited:
+            out += _Tried(tried).nearest(whole.members)
+        else:
+            out.append(whole.collected(np.arange(whole.members.size)))
         whole.keep(np.zeros(0, dtype=np.intp))
-    return out, whole.members
+    return out, _Tried(tried)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """Polynomials that were not accurate enough for some of the targets: in all shares, then in parts of them."""
+
+    rising: list[_Rising]
+
+    @property
+    def members(self) -> IntArray:
+        """Positions of the targets."""
+        return self.rising[0].members
+
+    def nearest(self, members: IntArray) -> list[_Part]:
+        """The fits of some of the targets, each by the polynomials whose error is the least, cautiously estimated."""
+        tried = [each for each in self.rising if np.isin(each.members, members).any()]
+        if not tried:
+            return []
+        error = np.full((len(tried), members.size), np.inf)
+        for own, each in zip(error, tried, strict=True):
+            each.keep(np.flatnonzero(np.isin(each.members, members)))
+            each.be_cautious()
+            own[np.searchsorted(members, each.members)] = each.found.error
+        best = error.argmin(axis=0)
+        chosen = [np.flatnonzero(np.isin(each.members, members[best == i])) for i, each in enumerate(tried)]
+        return [each.collected(which) for each, which in zip(tried, chosen, strict=True) if which.size]
+
+
+@dataclass(slots=True)
+class _Allowance:
+    """The decompositions that may be made."""
+
+    most: int | None
+    made: int = 0
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit."""
+        return self.most is not None
+
+    @property
+    def left(self) -> float:
+        """How many more."""
+        return np.inf if self.most is None else self.most - self.made
+
+    def takes(self, count: int) -> bool:
+        """Whether there are so many more, which are then made."""
+        if count > self.left:
+            return False
+        self.made += count
+        return True
+
+
+def least_of(bands: int) -> int:
+    """Decompositions before anything is known of a part of the shares: at its edges and for the lowest degree."""
+    return len(EDGES) * len(edges(np.zeros(bands), EDGES[0])) + terms_of(bands, FIRST_DEGREE)
 
 
 def has_room(nodes: int, side: int, numbers: int) -> bool:
@@ -378,14 +462,18 @@ class _Rising:
         members: IntArray,
         low: FloatArray,
         most: int,
+        allowance: _Allowance,
     ) -> None:
+        self.allowance = allowance
         self.problem, self.prior, self.noise, self.tol = problem, prior, noise, tol
         self.sketch, self.members, self.most = sketch, members, most
         ends = np.vstack([edges(low, edge) for edge in EDGES])
-        self.at_edges = _at_rule(problem, prior, noise, ShareRule.at(ends), LOOSE_INNER).log_integrals
+        self.inner = LIMITED_INNER if allowance.limited else LOOSE_INNER
+        self.at_edges = _at_rule(problem, prior, noise, ShareRule.at(ends), self.inner).log_integrals
         self.rule = PolynomialRule.of(FIRST_DEGREE, low)
         self.known, batch = self._at(self.rule)
         self.batches, self.uncounted = [batch], len(ends) + len(self.rule.shares)
+        allowance.takes(self.uncounted)
         self.found = self._summed()
 
     def rise(self, last: int) -> list[_Part]:
@@ -396,14 +484,20 @@ class _Rising:
             if done.any():
                 out.append(self.collected(np.flatnonzero(done)))
                 self.keep(np.flatnonzero(~done))
-            if not self.members.size or self.rule.degree >= last:
-                return out
             first = len(self.rule.shares)
+            count = terms_of(self.problem.count, self.rule.degree + 1) - first
+            if not self.members.size or self.rule.degree >= last or not self.allowance.takes(count):
+                return out
             self.rule = PolynomialRule.of(self.rule.degree + 1, self.rule.low)
-            more, batch = self._at(replace(self.rule, shares=self.rule.shares[first:]))
-            self.known, self.batches = self.known.with_more(more), [*self.batches, batch]
-            self.uncounted += len(self.rule.shares) - first
+            new, batch = self._at(replace(self.rule, shares=self.rule.shares[first:]))
+            self.known, self.batches = self.known.with_more(new), [*self.batches, batch]
+            self.uncounted += count
             self.found = self._summed()
+
+    def be_cautious(self) -> None:
+        """Let errors also tell what more decompositions might change."""
+        more = unseen(self.known, self.rule, self.at_edges)
+        self.found = replace(self.found, error=np.maximum(self.found.error, more))
 
     def collected(self, which: IntArray) -> _Part:
         """The fit of some of the targets, by their positions among those that are left."""
@@ -437,7 +531,7 @@ class _Rising:
 
     def _at(self, rule: PolynomialRule) -> tuple[Known, _Batch]:
         shares, kept = rule.shares, rule.degree <= self.most
-        nodes = _at_rule(self.problem, self.prior, self.noise, ShareRule.at(shares), LOOSE_INNER)
+        nodes = _at_rule(self.problem, self.prior, self.noise, ShareRule.at(shares), self.inner)
         known = Known.of(self.problem, shares, nodes.fits, nodes.log_integrals, self.sketch)
         of_nodes = [replace(fit, quadrature=None, spectrum=fit.spectrum if kept else lean(fit)) for fit in nodes.fits]
         return known, _Batch(self.members, of_nodes)

@@ -27,6 +27,8 @@ class BandOptions:
     ----------
     tol : float
         Accuracy of the quadrature over the shares of the bands.
+    maxiter : int or None
+        Most decompositions, see :func:`~pybayesridge.bands.fit.fit_exact`.
     parameterization : {"tau2", "tau"}
         The mode is that of a density in the total variance or its root.
     log_variance : (K,) array or None
@@ -34,6 +36,7 @@ class BandOptions:
     """
 
     tol: float
+    maxiter: int | None = None
     parameterization: Parameterization = "tau2"
     log_variance: FloatArray | None = None
 
@@ -61,6 +64,12 @@ class BandMethod(PenaltyMethod):
 
     def unconverged(self, tol: float, maxiter: int) -> str:
         """What is said of a fit that has not converged."""
+        if self.integrates and maxiter:
+            return (
+                f"NOT CONVERGED within maxiter={maxiter} decompositions: the integral over the penalties of the "
+                f"bands has not reached tol={tol:g}. quadrature_error is the estimated error of each response. Raise "
+                "maxiter, or do not report numbers whose error is too large."
+            )
         if self.integrates:
             return (
                 f"NOT CONVERGED: the integral over the penalties of the bands has not reached tol={tol:g}. Do not "
@@ -75,7 +84,7 @@ class BandMethod(PenaltyMethod):
 def _exact(
     problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions
 ) -> BandFit | GroupedFit:
-    return fit_exact(problem, prior, noise, options.tol)
+    return fit_exact(problem, prior, noise, options.tol, options.maxiter)
 
 
 def _exact_mixed(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions) -> MixedFit:
@@ -118,7 +127,7 @@ METHODS: dict[str, BandMethod] = {
             fit=_exact,
             fit_mixed=_exact_mixed,
             correlations=True,
-            options=("tol",),
+            options=("tol", "maxiter"),
             help="the penalties are integrated out",
             intervals="Intervals are of the exact marginal posterior: the penalties of all bands and sigma are "
             "integrated out.",

@@ -35,6 +35,9 @@ BORDER, OUTSIDE = 0.05, 1e-3
 """Parts are of targets with at most such a probability outside, or in them beside other shares, relative to the
 size."""
 
+FLATTENED, BESIDE = 0.1, 4.0
+"""See :func:`unseen`; shares up to so many times the margin are beside an edge."""
+
 SATURATED = 100.0
 """Larger log ratios are not told apart."""
 
@@ -219,6 +222,40 @@ def _missed(
             weight = posterior_weight(found[own] - np.minimum(off[own], 0.0))
             beside = share[fine.shares[:, k] < rule.margin].sum(axis=0)
             out = np.maximum(out, beside * (weight * np.abs(np.expm1(np.minimum(off[own], SATURATED)))).sum(axis=0))
+    return out
+
+
+def unseen(known: Known, rule: PolynomialRule, at_edges: FloatArray) -> FloatArray:
+    """Errors (q,) of polynomials of too low a degree, whose changes from the next lower ones do not tell them.
+
+    A peak between two nodes makes them fall slowly from one degree to the next: then the change from half the degree
+    is of the size of the error. A peak between an edge and a node is seen from the edge, where log integrals are
+    `at_edges` (E, q): what polynomials miss there counts by how likely shares beside the edge are, the log density
+    taken times `FLATTENED`.
+    """
+    fine = rule.points(FINE[rule.shares.shape[1]])
+    lower = rule.lower(max(rule.degree // 2, 1))
+    between = [one.between(fine.shares) for one in (rule, lower)]
+    out = []
+    for some in even_parts(known.log_integral.shape[1], max(1, AT_ONCE // len(fine.shares))):
+        own = known.of_targets(some)
+        best, half = (_Sums.of(own, matrix, fine) for matrix in between)
+        flat = posterior_weight(FLATTENED * best.log_density + fine.log_weight[:, None])
+        out.append(np.maximum(_change(own, best, half), _missed_in_logs(own, rule, flat, fine, at_edges[:, some])))
+    return np.concatenate(out)
+
+
+def _missed_in_logs(
+    known: Known, rule: PolynomialRule, share: FloatArray, fine: ShareRule, at_edges: FloatArray
+) -> FloatArray:
+    """As of :func:`_missed`, but for the border of a part: log densities in place of densities, (q,)."""
+    out = np.zeros(known.log_integral.shape[1])
+    for edge, found in zip(EDGES, np.split(at_edges, len(EDGES)), strict=True):
+        ends = edges(rule.low, edge)
+        off = np.abs(found - blas.product(rule.between(ends), known.log_integral[: len(rule.shares)]))
+        for end, one in zip(ends, off, strict=True):
+            beside = (fine.shares[:, end < 2 * edge] < BESIDE * rule.margin).all(axis=1)
+            out = np.maximum(out, share[beside].sum(axis=0) * one)
     return out
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray
-from pybayesridge.bands.fit import MOST_BANDS, MOST_TARGETS, ORDERS, ExactFitError
+from pybayesridge.bands.fit import LOOSE, MOST_BANDS, MOST_TARGETS, ORDERS, ExactFitError, least_of
 from pybayesridge.bands.methods import BandMethod, BandOptions
 from pybayesridge.bands.mixed import MOST_COLUMNS, MOST_SAMPLED
 from pybayesridge.bands.mixed_problem import MixedProblem, with_columns
 from pybayesridge.bands.problem import LEAST_SHARE, BandProblem, EmptyBandError
+from pybayesridge.bands.simplex import LARGEST
 from pybayesridge.data.bands import Bands
 from pybayesridge.data.prepare import in_order
 from pybayesridge.design.design import Design
@@ -45,9 +46,12 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
             f"method={entry.name!r} with more than {max(ORDERS)} bands takes at most {MOST_TARGETS} responses, and "
             f"there are {len(model.data.targets)}: fit some at a time, join bands, or use method='em' or 'reml'"
         )
+    if options["maxiter"] is not None:
+        _check_maxiter(model, options["maxiter"], options["tol"])
     lam = options["lam"]
     chosen = BandOptions(
         tol=options["tol"],
+        maxiter=options["maxiter"],
         parameterization=options["parameterization"],
         log_variance=None if lam is None else -np.log(penalties_of(lam, bands)),
     )
@@ -85,9 +89,26 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
         found,
         method=entry.name,
         tol=chosen.tol,
+        maxiter=chosen.maxiter,
         parameterization=chosen.parameterization,
         recipe=recipe,
     )
+
+
+def _check_maxiter(model: BayesRidge, maxiter: int, tol: float) -> None:
+    """Refuse a limit of decompositions where errors of so few would not be known, and one below the fewest."""
+    bands = model.bands
+    assert bands is not None
+    count = len(bands.names)
+    mixed = bool(bands.sets) or bands.eliminated is not None
+    if mixed or len(model.data.targets) == 1 or count not in LARGEST or tol < LOOSE:
+        raise ValueError(
+            "with bands maxiter limits the decompositions of several responses with two or three bands and "
+            f"tol={LOOSE:g} or more: leave it out, or raise tol"
+        )
+    least = least_of(count)
+    if maxiter < least:
+        raise ValueError(f"maxiter must be at least {least} with {count} bands, got {maxiter}")
 
 
 def check_units(model: BayesRidge, design: Design) -> None:

@@ -382,7 +382,10 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             three bands or with other families 20 times as much.
         maxiter : int, optional
             Most iterations, 10,000 by default. With other families most sweeps over the rows (Newton steps) at
-            one penalty, 200 by default.
+            one penalty, 200 by default. With `bands`, for several responses with two or three bands and a `tol` of
+            at least 0.02: most decompositions that ``"exact"`` makes, without limit by default. The fewest are 10
+            with two bands and 33 with three. Responses that have not reached `tol` then are named in a warning, and
+            ``quadrature_error`` has their errors.
         grid : {"fixed", "glmnet"} or array, for ``"loocv"`` and ``"gcv"``
             Penalties to try: ``"fixed"`` (the default) is 1e10 … 1e-10, ``"glmnet"`` the ones glmnet would, 100
             each; an array's are on the scale of `lam`. With other families an array; by default 33 penalties

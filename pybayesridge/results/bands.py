@@ -77,6 +77,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
         *,
         method: str,
         tol: float,
+        maxiter: int | None,
         parameterization: str,
         recipe: Recipe,
     ) -> None:
@@ -86,7 +87,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
             fit.posterior,
             method=method,
             tol=tol,
-            maxiter=0,
+            maxiter=maxiter or 0,
             parameterization=parameterization,
             recipe=recipe,
             converged=bool(fit.converged.all()),

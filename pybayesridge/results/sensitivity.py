@@ -140,7 +140,7 @@ def _bands(res: BandEstimates, factor: float) -> Answers:
     model.prior_of_tau2 = res.model.prior_of_tau2.to_power(factor)
     own: dict[str, Any] = {"parameterization": res.parameterization}
     if res.method_entry.integrates:
-        own = {"tol": res.tol}
+        own = {"tol": res.tol, "maxiter": res.maxiter or None}
     return _answers(model.fit(res.method, **own))
 
 

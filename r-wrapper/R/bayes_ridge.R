@@ -148,6 +148,7 @@
 #'   posterior standard deviations. With other families than `gaussian()` 1e-6 by default: the largest
 #'   estimated error of the integral over the penalty.
 #' @param maxiter Maximum number of iterations. With other families than `gaussian()` 200 by default: of sweeps at one penalty.
+#'   With two or three bands, several responses and `tol` of at least 0.02: most decompositions that `"exact"` makes, without limit by default.
 #' @param grid For `"loocv"` and `"gcv"`: `"fixed"` (1e10 to 1e-10, the default), `"glmnet"` (the penalties of glmnet),
 #'   or a vector of penalties.
 #' @param lam For `"fixed"`: the penalty, or one for each target; 0 is least squares. With several penalties one for each band. Those of
