@@ -256,7 +256,7 @@ def test_lattices():
     def density(x):
         z = turn @ x
         value = float((shape * z - np.exp(z) - gammaln(shape)).sum() + np.linalg.slogdet(turn)[1])
-        return Value(value, 0.0, z[0], x)
+        return Value(value, np.zeros(1), z[0], x)
 
     origin = np.linalg.solve(turn, np.log(shape))
     root = np.linalg.inv(turn) / np.sqrt(shape)
@@ -285,7 +285,7 @@ def test_between_points_of_coarse_lattices(shape, step):
 
     def density(x):
         z = turn @ x
-        return Value(float((shape * z - np.exp(z)).sum()), 0.0, 0.0, x)
+        return Value(float((shape * z - np.exp(z)).sum()), np.zeros(1), 0.0, x)
 
     root = step * np.linalg.inv(turn) / np.sqrt(shape)
     lattice, _ = grown(density, np.linalg.solve(turn, np.full(2, np.log(shape))), root, 10.0)

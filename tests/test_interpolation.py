@@ -72,7 +72,7 @@ def test_few_nodes_are_all_computed(count):
 def test_points_that_lines_foretell_to_be_low_are_not_looked_at():
     def density(x):
         value = -0.5 * float(x @ x)
-        return Value(value, 0.0, 0.0, x)
+        return Value(value, np.zeros(1), 0.0, x)
 
     every, _ = grown(density, np.zeros(3), 0.9 * np.eye(3), 10.0)
     spared, _ = grown(density, np.zeros(3), 0.9 * np.eye(3), 10.0, 2.0)
@@ -100,7 +100,7 @@ def test_the_rough_axis_of_a_lattice_is_refined(how):
 
     def density(x):
         calls.append(x)
-        return Value(-0.5 * x[0] ** 2 + 0.5 * x[1] - np.exp(x[1]), 0.0, 0.0, x)
+        return Value(-0.5 * x[0] ** 2 + 0.5 * x[1] - np.exp(x[1]), np.zeros(1), 0.0, x)
 
     root = np.diag([1.0, 2.0])
     lattice, kept, error, count = refined(density, np.zeros(2), root, lambda points, kept: kept, TOL, how)
@@ -116,7 +116,7 @@ def test_the_rough_axis_of_a_lattice_is_refined(how):
 
 def test_a_ladder_that_ends_too_early_gives_the_error():
     def density(x):
-        return Value(float(0.5 * x[0] - np.exp(x[0])), 0.0, 0.0, x)
+        return Value(float(0.5 * x[0] - np.exp(x[0])), np.zeros(1), 0.0, x)
 
     lattice, _, error, _ = refined(
         density, np.zeros(1), 3 * np.eye(1), lambda points, kept: kept, TOL, Refinement((1.3, 1.2))

@@ -43,6 +43,9 @@ LIMIT = 1 - 1e-6
 FARTHEST = 5.0
 """Largest normal score of a mode: correlations of 1 - 1e-6."""
 
+AWAY = 4.0
+"""Posterior standard deviations that a band is away from 0 where the variances cannot all vanish."""
+
 Factors = tuple[FloatArray, ...]
 """The A (…, q, q) of each term."""
 
@@ -81,6 +84,14 @@ class Terms:
         return self.count + len(self.pairs)
 
     @property
+    def order(self) -> list[int]:
+        """Positions of variances, that of the band with most levels first, and then of correlations."""
+        levels = np.empty(self.count)
+        for each, columns in zip(self.bands, self.columns, strict=True):
+            levels[list(each)] = columns.shape[1]
+        return [*np.argsort(-levels, kind="stable").tolist(), *range(self.count, self.dimension)]
+
+    @property
     def size(self) -> FloatArray:
         """``s_k`` of each band, (K,)."""
         out = np.empty(self.count)
@@ -116,6 +127,11 @@ class Terms:
         out = np.empty((*shape, self.count))
         for each, factor in zip(self.bands, factors, strict=True):
             out[..., list(each)] = (factor**2).sum(axis=-1)
+        return out
+
+    def log_w(self, factors: Factors) -> FloatArray:
+        """Logs of the ``w_k`` of each band, (…, K)."""
+        out: FloatArray = np.log(np.maximum(self.variances(factors) * self.size, LEAST))
         return out
 
     def totals(self, factors: Factors) -> FloatArray:
@@ -178,6 +194,22 @@ class CovarianceCoordinates:
         scale = self.width * np.sqrt((self.width**2).sum()) ** power
         center = np.sqrt(w.sum() + (scale**2).sum()) ** (1 / (1 + power))
         return replace(self, width=scale / center**power)
+
+    def to_try(self) -> list[CovarianceCoordinates]:
+        """Coordinates, before :meth:`around` is applied, of which the first that suit a posterior are taken.
+
+        Where no effects are correlated, first those in which each variance has one of its own: a long tail of one of
+        several variances is then straight.
+        """
+        several = self.terms.dimension == self.terms.count > 1
+        return [self.each_apart(), self] if several else [self]
+
+    def suits(self, mode: FloatArray, spread: FloatArray) -> bool:
+        """Whether a posterior with a mode (d,) and standard deviations (K,) is smooth in these coordinates.
+
+        Where c is 0, if a band is so far away from 0 that the variances cannot all vanish.
+        """
+        return not self.apart or float((mode[: self.terms.count] / spread).max()) > AWAY
 
     def each_apart(self) -> CovarianceCoordinates:
         """The same with c = 0, before :meth:`around` is applied."""

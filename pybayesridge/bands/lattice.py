@@ -8,7 +8,7 @@ refined until it is small.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,10 +19,8 @@ from scipy.special import logsumexp
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 
 DROP = 13.0
-"""Points at which the log density is smaller than its maximum by more than this are left out."""
-
-TAIL = 9.0 / 13.0
-"""Likewise of the density times what moments need of it, relative to the former."""
+"""Points are left out at which the log density, and likewise that times each number whose mean is to be right too, is
+smaller than its maximum by more than this."""
 
 MOST_POINTS = 40_000
 """Most points that are looked at."""
@@ -59,8 +57,8 @@ class Value:
     Attributes
     ----------
     log_density : float
-    moment : float
-        Log of a number whose mean is to be right too.
+    moments : array
+        Logs of numbers whose means are to be right too.
     other : float
         A function that is interpolated with it.
     more : array
@@ -68,7 +66,7 @@ class Value:
     """
 
     log_density: float
-    moment: float
+    moments: FloatArray
     other: float
     more: FloatArray
 
@@ -218,11 +216,18 @@ def _shifted(table: FloatArray, axis: int, by: int) -> FloatArray:
     return out
 
 
-def root_at(hessian: FloatArray) -> FloatArray:
-    """A root of the covariance of the Gaussian with minus this inverse covariance, bounded, (d, d)."""
+def covariance_at(hessian: FloatArray) -> FloatArray:
+    """The covariance of the Gaussian with minus this inverse covariance, bounded, (d, d)."""
     values, vectors = np.linalg.eigh(-hessian)
     spread = 1 / np.sqrt(np.clip(values, FLAT, STEEP))
-    out: FloatArray = np.linalg.cholesky((vectors * spread**2) @ vectors.T)
+    out: FloatArray = (vectors * spread**2) @ vectors.T
+    return out
+
+
+def root_of(covariance: FloatArray, order: Sequence[int]) -> FloatArray:
+    """A root of a covariance, (d, d): the last coordinates of an order change without those before them."""
+    out = np.empty_like(covariance)
+    out[order] = np.linalg.cholesky(covariance[np.ix_(order, order)])
     return out
 
 
@@ -247,15 +252,16 @@ def grown(
     d = origin.size
     steps = np.vstack([np.eye(d, dtype=np.int64), -np.eye(d, dtype=np.int64)])
     found = {} if found is None else found
-    top = max((value.log_density for value in found.values()), default=-np.inf)
-    tail = max((value.log_density + value.moment for value in found.values()), default=-np.inf)
+    top, tail = -np.inf, np.array(-np.inf)
+    for value in found.values():
+        top, tail = max(top, value.log_density), np.maximum(tail, value.log_density + value.moments)
     places = list(found)
     front = _front(places, found, steps, top, tail, drop, spare) if found else [(0,) * d]
     while front and len(found) < MOST_POINTS:
         for place in front:
             value = density(origin + root @ np.array(place))
             found[place] = value
-            top, tail = max(top, value.log_density), max(tail, value.log_density + value.moment)
+            top, tail = max(top, value.log_density), np.maximum(tail, value.log_density + value.moments)
         front = _front(front, found, steps, top, tail, drop, spare)
     kept = {place: value for place, value in found.items() if _matters(value, top, tail, drop)}
     lattice = Lattice(
@@ -271,7 +277,13 @@ def grown(
 
 
 def _front(
-    places: list[tuple[int, ...]], found: Found, steps: IntArray, top: float, tail: float, drop: float, spare: float
+    places: list[tuple[int, ...]],
+    found: Found,
+    steps: IntArray,
+    top: float,
+    tail: FloatArray,
+    drop: float,
+    spare: float,
 ) -> list[tuple[int, ...]]:
     """The neighbours of the places that matter at which the density is not known."""
     some = [place for place in places if _matters(found[place], top, tail, drop)]
@@ -282,8 +294,9 @@ def _front(
     return [place for place in new if _promising(place, found, steps, top, tail, drop + spare)]
 
 
-def _matters(value: Value, top: float, tail: float, drop: float) -> bool:
-    return value.log_density > top - drop or value.log_density + value.moment > tail - TAIL * drop
+def _matters(value: Value, top: float, tail: FloatArray, drop: float) -> bool:
+    in_tail = value.log_density + value.moments > tail - drop
+    return value.log_density > top - drop or bool(in_tail.any())
 
 
 def _promising(
@@ -291,7 +304,7 @@ def _promising(
     found: Found,
     steps: IntArray,
     top: float,
-    tail: float,
+    tail: FloatArray,
     drop: float,
 ) -> bool:
     """Whether the density may matter at a place, as straight lines through the two places before it foretell."""
@@ -301,7 +314,7 @@ def _promising(
         if near is None or far is None:
             continue
         foretold = replace(
-            near, log_density=2 * near.log_density - far.log_density, moment=2 * near.moment - far.moment
+            near, log_density=2 * near.log_density - far.log_density, moments=2 * near.moments - far.moments
         )
         if not _matters(foretold, top, tail, drop):
             return False

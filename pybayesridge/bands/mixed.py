@@ -13,7 +13,16 @@ from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.bands.covariance import CovarianceCoordinates, Factors, Terms, factors_of_entries, lower_entries
 from pybayesridge.bands.eliminated import Eliminated, EliminatedSolved
 from pybayesridge.bands.fit import log_prior_of_total, power_of_total
-from pybayesridge.bands.lattice import FINER, Lattice, Refinement, Value, foretold_step, refined, root_at
+from pybayesridge.bands.lattice import (
+    FINER,
+    Lattice,
+    Refinement,
+    Value,
+    covariance_at,
+    foretold_step,
+    refined,
+    root_of,
+)
 from pybayesridge.bands.mixed_components import MixedGrid, of_lattice
 from pybayesridge.bands.mixed_posterior import MixedNodes, MixedPosterior
 from pybayesridge.bands.mixed_problem import MixedProblem
@@ -71,9 +80,6 @@ NOTHING = -23.0
 
 MOST = 23.0
 """Variances whose log total is larger are not looked at: a maximum there is where there is no noise."""
-
-AWAY = 10.0
-"""Posterior standard deviations that a band is away from 0 where the variances cannot all vanish."""
 
 CERTAIN = 1e-6
 """A correlation this close to 1 or -1 is that."""
@@ -289,7 +295,7 @@ class _Found:
 
 def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: PenaltyLikelihood, tol: float) -> _Found:
     split = Split.of(problem.system, 0)
-    coordinates, origin, root, count = _place(problem, prior, likelihood, split)
+    coordinates, origin, root, count = _place(problem, prior, likelihood)
     at: Callable[[Factors], Solved | EliminatedSolved | SharedSolved] = partial(problem.system.at, target=0)
     if split is not None and coordinates.apart:
         at = Heads(split).at
@@ -302,16 +308,16 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: PenaltyLikel
 
     def density(x: FloatArray) -> Value:
         factors = places.factors(x)
-        total = float(places.terms.totals(factors).sum())
-        if total > np.exp(MOST):
-            return Value(-np.inf, 0.0, 0.0, np.zeros(problem.design.p))
+        moments = places.terms.log_w(factors)
+        if float(places.terms.totals(factors).sum()) > np.exp(MOST):
+            return Value(-np.inf, moments, 0.0, np.zeros(problem.design.p))
         solved = at(factors)
         if isinstance(solved, SharedSolved):
             rss, mean = solved.left, solved.mean
         else:
             rss, mean = answer(solved, problem.design)
         value = _log_likelihood(solved, rss, likelihood) + float(places.log_density(x, factors))
-        return Value(value, float(np.log1p(total)), float(np.log(rss)), mean)
+        return Value(value, moments, float(np.log(rss)), mean)
 
     lattice: Lattice | SampledPoints
     if origin.size > MOST_DIMENSIONS:
@@ -350,29 +356,24 @@ def _refinement(system: System | Eliminated, dimension: int) -> Refinement:
 
 
 def _place(
-    problem: MixedProblem, prior: BetaPrime, likelihood: PenaltyLikelihood, split: Split | None
+    problem: MixedProblem, prior: BetaPrime, likelihood: PenaltyLikelihood
 ) -> tuple[CovarianceCoordinates, FloatArray, FloatArray, int]:
     """Coordinates that suit the posterior, its mode in these, a root of its covariance, and solutions needed.
 
-    Where one of three groups is eliminated, each variance has a coordinate of its own if some are far from 0: a long
-    tail of one of them is then straight. With a `split` the root is such that those on which most depends change
-    least often from point to point.
+    The root is such that variances on which most depends change least often from point to point.
     """
     first, terms = problem.coordinates(prior), problem.terms
     starts = [first.of_factors(independent(terms, total)) for total in STARTS]
     slope = problem.system.slope
     found, count = _mode(lambda x: _objective(problem, first, likelihood, x), starts, first.bounds(MOST), slope=slope)
     factors = first.factors(found)
-    three = isinstance(problem.system, Eliminated) and terms.dimension == terms.count == MOST_DIMENSIONS
-    for each in [first.each_apart(), first] if three else [first]:
+    for each in first.to_try() if terms.dimension <= MOST_DIMENSIONS else [first]:
         coordinates = each.around(terms.variances(factors) * terms.size)
         mode, curvature, more = _mode_around(problem, coordinates, likelihood, factors)
         count += more
-        order = split.order if split is not None and coordinates.apart else list(range(mode.size))
-        root = np.empty_like(curvature)
-        root[order] = root_at(curvature[np.ix_(order, order)])
+        root = root_of(covariance_at(curvature), terms.order)
         spread = np.sqrt((root**2).sum(axis=1))[: terms.count]
-        if not coordinates.apart or (mode[: terms.count] / spread).max() > AWAY:
+        if coordinates.suits(mode, spread):
             break
     return replace(coordinates, window=WINDOW * spread), mode, root, count
 

@@ -81,11 +81,6 @@ class Split:
         own = replace(system, xty=system.xty[:, [target]])
         return cls(own, head, at, rest, ones, tuple(t for t in others if t != head))
 
-    @property
-    def order(self) -> list[int]:
-        """Bands by how much depends on their variance: the eliminated one, the head, and the other."""
-        return [self.system.terms.bands[t][0] for t in (self.system.term, self.head, *self.terms)]
-
     def of_head(self, factors: Factors) -> tuple[float, float]:
         """Roots of the variances on which a head depends."""
         root, own = (float(factors[t][0, 0]) for t in (self.system.term, self.head))

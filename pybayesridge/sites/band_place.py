@@ -14,8 +14,8 @@ import numpy as np
 import scipy
 
 from pybayesridge._types import FloatArray
-from pybayesridge.bands.covariance import CovarianceCoordinates
-from pybayesridge.bands.lattice import FINER, Lattice, Refinement, Value, grown, refined, root_at
+from pybayesridge.bands.covariance import CovarianceCoordinates, Factors
+from pybayesridge.bands.lattice import FINER, Lattice, Refinement, Value, covariance_at, grown, refined, root_of
 from pybayesridge.bands.mixed import MOST_DIMENSIONS, STARTS, WINDOW, independent, watched
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.mixed_sampled import Drawn, SampledPoints, Scores, first_proposal, sampled
@@ -167,14 +167,14 @@ def _density(seen: Seen, coordinates: CovarianceCoordinates | Scores, power: flo
     """The log density of coordinates, and where the approximation is with its coefficients."""
     space, c = seen.space, seen.likelihood.latent_variance
     factors = coordinates.factors(x)
-    total = float(space.terms.totals(factors).sum())
+    total, moments = float(space.terms.totals(factors).sum()), space.terms.log_w(factors)
     if total > c * np.exp(MOST):
-        return Value(-np.inf, 0.0, 0.0, np.zeros(space.k + space.rank + 1))
+        return Value(-np.inf, moments, 0.0, np.zeros(space.k + space.rank + 1))
     new = seen.at(x, factors)
     of_prior = float(coordinates.log_density(x, factors)) - _flatness(coordinates, total, power)
     assert new.center is not None
     mean = space.at(factors).coefficients(new.center[:, None])[:, 0]
-    return Value(new.log_evidence + of_prior, float(np.log1p(total / c)), 0.0, np.r_[len(seen.found) - 1.0, mean])
+    return Value(new.log_evidence + of_prior, moments, 0.0, np.r_[len(seen.found) - 1.0, mean])
 
 
 def placed(problem: MixedProblem, seen: Seen, prior: BetaPrime, power: float) -> Place | SampledPlace:
@@ -192,19 +192,33 @@ def placed(problem: MixedProblem, seen: Seen, prior: BetaPrime, power: float) ->
         middle = scores.near(factors)
         seen.renew(middle)
         return SampledPlace(scores, middle, first_proposal(partial(_density, seen, scores, power), middle))
-    around = coordinates.around(terms.variances(factors) * terms.size)
-    seen.renew(around.of_factors(factors))
-    bounds = around.bounds(MOST + np.log(c))
-    top = maximum(lambda x: height_of(seen, around, x, power), around.of_factors(factors), bounds, ROUGH)
-    mode = around.of_factors(around.factors(top.at))
-    root = root_at(_curvature(lambda x: height_of(seen, around, x, power), mode))
+    for each in coordinates.to_try():
+        around = each.around(terms.variances(factors) * terms.size)
+        mode, root = _mode_around(seen, around, factors, power)
+        if around.suits(mode, _spread(root, terms.count)):
+            break
     # The density may be flat where it is highest, and fall steeply further away: what spacing suits it, a first
     # lattice tells better than the curvature at the mode.
     for _ in range(2):
         around = replace(around, window=_window(root, terms.count))
         lattice, _ = grown(partial(_density, seen, around, power), mode, FIRST * root, FIRST_DROP)
-        mode, root = _moments(lattice)
+        mode, root = _moments(lattice, terms.order)
     return Place(replace(around, window=_window(root, terms.count)), mode, root)
+
+
+def _mode_around(
+    seen: Seen, coordinates: CovarianceCoordinates, factors: Factors, power: float
+) -> tuple[FloatArray, FloatArray]:
+    """The mode (d,) near given covariances, and a root of the covariance (d, d)."""
+    start = coordinates.of_factors(factors)
+    seen.renew(start)
+
+    def height(x: FloatArray) -> float:
+        return height_of(seen, coordinates, x, power)
+
+    top = maximum(height, start, coordinates.bounds(MOST + np.log(seen.likelihood.latent_variance)), ROUGH)
+    mode = coordinates.of_factors(coordinates.factors(top.at))
+    return mode, root_of(covariance_at(_curvature(height, mode)), coordinates.terms.order)
 
 
 def asked(seen: Seen, place: Place | SampledPlace, power: float) -> tuple[Density, Functions]:
@@ -263,16 +277,19 @@ def _curvature(height: Callable[[FloatArray], float], x: FloatArray) -> FloatArr
 
 
 def _window(root: FloatArray, count: int) -> FloatArray:
-    out: FloatArray = WINDOW * np.sqrt((root**2).sum(axis=1))[:count]
+    return WINDOW * _spread(root, count)
+
+
+def _spread(root: FloatArray, count: int) -> FloatArray:
+    out: FloatArray = np.sqrt((root**2).sum(axis=1))[:count]
     return out
 
 
-def _moments(lattice: Lattice) -> tuple[FloatArray, FloatArray]:
+def _moments(lattice: Lattice, order: list[int]) -> tuple[FloatArray, FloatArray]:
     """Mean (d,) and a root of the covariance (d, d) of a density."""
     points, weight = lattice.points, lattice.weight
     mean = weight @ points
     away = points - mean
     # The spacing itself adds to a covariance that it hardly resolves.
     spacing = lattice.root @ lattice.root.T / 12
-    root = np.asarray(np.linalg.cholesky(away.T @ (away * weight[:, None]) + spacing), dtype=np.float64)
-    return mean, root
+    return mean, root_of(away.T @ (away * weight[:, None]) + spacing, order)
