@@ -51,7 +51,7 @@ AIM, ACCEPTED = 1.0, 2.0
 """With weighted points, which there are over more than :data:`MOST_DIMENSIONS` variances and correlations: errors, in
 units of `tol`, at which no more are added, and at which the integral counts as converged."""
 
-LADDER = (1.3, 1.0, 0.7, 0.5, 0.35, *FINER)
+LADDER = (1.0, 0.7, 0.5, 0.35, *FINER)
 """Distances of the points of the lattices that are tried, in posterior standard deviations."""
 
 SPARE = 1.0
