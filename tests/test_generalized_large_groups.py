@@ -12,8 +12,9 @@ from pybayesridge.formula import bands as of_formulas
 from pybayesridge.sites.arrow import ArrowRows
 from pybayesridge.sites.gaussian import Gaussian, Sites, combine
 
-FINE = 1e-3
-"""Tolerance of integrals over the variances at which two lattices, whose middles differ a little, agree to `SAME`."""
+FINE = 1e-4
+"""Tolerance of integrals over the variances at which two lattices, whose middles differ a little, agree to `SAME`:
+with a larger one the points of one lattice may be further apart than those of the other."""
 
 SAME = 1e-4
 """Coefficients in standard deviations, and standard deviations relatively: places where integrals end differ."""
