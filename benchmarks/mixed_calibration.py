@@ -32,7 +32,7 @@ ROWS, LEVELS = 100, (5, 31)
 SETTINGS: dict[str, tuple[str, int, str, int]] = {
     "logistic, one factor": ("binomial", 1, "ep", 600),
     "Poisson, one factor": ("poisson", 1, "ep", 400),
-    "ordinal, one factor": ("ordinal", 1, "ep", 300),
+    "ordinal, one factor": ("ordinal", 1, "ep", 600),
     "logistic, two factors": ("binomial", 2, "ep", 100),
     "Poisson, two factors": ("poisson", 2, "ep", 100),
     "logistic, one factor, Laplace": ("binomial", 1, "laplace", 400),
