@@ -3,9 +3,10 @@
     python -m benchmarks.bands [--quick] [--only PART ...] [--out FOLDER] [--render]
 
 Mixed models: data sets that come with lme4 and nlme, with every kind of intervals of lmer. Yes/no responses: cbpp,
-beside glmer. Smooth curves: mcycle of MASS, and simulated sums of four curves, beside gam of mgcv. Feature spaces:
-200 rows and three spaces, one of them of noise, beside GroupRidgeCV of himalaya. Many responses: 20, 200
-and 2,000 at once, likewise. Data sets are read from the R packages; without R the parts that need it are left out.
+beside glmer. Overdispersed counts: Salamanders, beside glmmTMB. Smooth curves: mcycle of MASS, and simulated sums of
+four curves, beside gam of mgcv. Feature spaces: 200 rows and three spaces, one of them of noise, beside GroupRidgeCV
+of himalaya. Many responses: 20, 200 and 2,000 at once, likewise. Data sets are read from the R packages; without R
+the parts that need it are left out.
 """
 
 from __future__ import annotations
@@ -166,6 +167,34 @@ for (points in c(1, 15)) {
 """
 )
 
+SALAMANDERS = (
+    """transform(glmmTMB::Salamanders, site = factor(site, ordered = FALSE), mined = factor(mined, c("no", "yes")))"""
+)
+
+GLMMTMB = (
+    R_FIT
+    + """
+suppressMessages(library(glmmTMB))
+fitted <- function(restricted) glmmTMB(count ~ mined + (1 | site), data, family = nbinom2, REML = restricted)
+of_alpha <- function(of_sigma) matrix(1 / of_sigma[c(2, 1, 3)], 1, dimnames = list("alpha", NULL))
+for (restricted in c(TRUE, FALSE)) {
+  own <- seconds(fit <- fitted(restricted))
+  wald <- seconds(ends <- rbind(confint(fit), of_alpha(confint(fit, parm = "sigma"))))
+  names <- rownames(ends)
+  estimates <- ends[, 3]
+  label <- if (restricted) "glmmTMB, REML" else "glmmTMB"
+  tell(paste0(label, ", Wald"), own + wald, ends)
+}
+more <- seconds(ends <- confint(fit, method = "profile"))
+of_sd <- grepl("theta", rownames(ends))
+ends[of_sd, ] <- exp(ends[of_sd, ])
+rownames(ends)[of_sd] <- "Std.Dev.(Intercept)|site"
+names <- rownames(ends)
+estimates <- estimates[names]
+tell("glmmTMB, profile", own + more, ends)
+"""
+)
+
 GAM = """
 suppressMessages(library(mgcv))
 arguments <- commandArgs(TRUE)
@@ -217,6 +246,8 @@ def ours(model: Callable[[], Any], method: str, effect: str, **options: Any) -> 
     ends, bands, _ = res.conf_int(1 - LEVEL), res.variance_components(1 - LEVEL), res.random_effects()
     seconds = time.process_time() - start
     values = {name: bands.loc[name, ["mean", "lower", "upper"]].astype(float).tolist() for name in bands.index}
+    if res.model.family == "negative-binomial":
+        values["alpha"] = res.hyperparameters(1 - LEVEL).loc["alpha", ["mean", "lower", "upper"]].tolist()
     return {"seconds": seconds, "values": values | {effect: [float(res.params[effect]), *ends.loc[effect].tolist()]}}
 
 
@@ -284,6 +315,26 @@ def yes_no(quick: bool) -> Iterator[tuple[str, Any]]:
         found[method] = each | {"values": values}
     names = {method: f'ours, `fit("{method}")`' for method in ("ep", "laplace", "reml")}
     yield "cbpp", {names.get(name, name): each for name, each in found.items()}
+
+
+def counts(quick: bool) -> Iterator[tuple[str, Any]]:
+    """The counts of salamanders at sites of which some were mined."""
+    frame, out = from_r(SALAMANDERS), run(["Rscript"], GLMMTMB, SALAMANDERS)
+    if frame is None or out is None:
+        return
+    effect = "mined[T.yes]"
+
+    def model() -> BayesRidge:
+        return BayesRidge.from_formula(
+            "count ~ mined + (1 | site)", frame, family="negative-binomial", unpenalized="fixed"
+        )
+
+    found = {f'ours, `fit("{method}")`': ours(model, method, effect) for method in ("ep", "laplace")}
+    name_of = {"Std.Dev.(Intercept)|site": "site", "alpha": "alpha", "minedyes": effect}
+    for method, each in told(out).items():
+        values = {name_of[name]: numbers for name, numbers in each["values"].items() if name in name_of}
+        found[method] = each | {"values": values}
+    yield "Salamanders", found
 
 
 def four_curves(rng: np.random.Generator, n: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -515,6 +566,11 @@ WORDS = {
     "yes/no responses": (
         "Successes among trials: `incidence ~ period + (1 | herd)` of cbpp, log odds of the fourth period. Likewise."
     ),
+    "overdispersed counts": (
+        "Negative binomial counts with a factor of 23 levels: `count ~ mined + (1 | site)` of glmmTMB's Salamanders; "
+        "alpha is the inverse of glmmTMB's dispersion parameter. glmmTMB by restricted maximum likelihood and by "
+        "maximum likelihood, with Wald and profile intervals. Likewise."
+    ),
     "smooth curves": (
         "Smooth curves, cubic regression splines with 20 knots. gam of mgcv by REML, 95 % intervals "
         "with the smoothing parameters as known or with the correction `unconditional = TRUE`. Four curves: 400 "
@@ -535,6 +591,7 @@ WORDS = {
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "mixed models": of_methods,
     "yes/no responses": of_methods,
+    "overdispersed counts": of_methods,
     "smooth curves": of_curves,
     "feature spaces": of_spaces,
     "many responses": of_spaces,
@@ -543,7 +600,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
 
 def page(found: dict[str, Any]) -> str:
     """The page."""
-    parts = [versions(("lme4", "nlme", "mgcv", "MASS")) + "."]
+    parts = [versions(("lme4", "nlme", "glmmTMB", "mgcv", "MASS")) + "."]
     for part, settings in found.items():
         parts.append(WORDS[part])
         for name, each in settings.items():
@@ -563,6 +620,7 @@ def main() -> None:
         {
             "mixed models": mixed_models,
             "yes/no responses": yes_no,
+            "overdispersed counts": counts,
             "smooth curves": curves,
             "feature spaces": spaces,
             "many responses": many_responses,
