@@ -39,3 +39,9 @@ FRONT_END_LIMITS = 2e-8
 
 MGCV = 1e-11
 """``gam(sp = )``: predictions from smooth curves, also outside the data."""
+
+MGCV_FAMILIES = 1e-6
+"""``gam(family = , sp = )``, binomial and Poisson: linear predictors and standard deviations, by Newton's method."""
+
+MGCV_REML = 2e-5
+"""``gam(family = poisson(), method = "REML")``: the penalty, where a flat criterion is largest."""
