@@ -11,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 from pybayesridge import BayesRidge, fit_imputed, load
 from pybayesridge.bands.components import is_heavy
 from pybayesridge.cli import main
+from pybayesridge.text import NO_VARIANCE
 
 N = 40
 
@@ -132,3 +133,4 @@ def test_pooled_fits():
     frames = [rows(2), rows(2).assign(x=0.0)]
     pooled = fit_imputed(frames, lambda frame: BayesRidge.from_formula("y ~ 1 + (1 | g)", frame).fit())
     assert np.isinf(pooled.variance_components().loc["g", "sd"])
+    assert NO_VARIANCE in " ".join(str(pooled.summary()).split())

@@ -42,7 +42,7 @@ from pybayesridge.results.response_scale import new_quantiles, no_interval
 from pybayesridge.results.sensitivity import prior_sensitivity
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.results.variance_components import VarianceComponents
-from pybayesridge.text import TARGETS, count, either, listed
+from pybayesridge.text import NO_VARIANCE, TARGETS, count, either, listed
 
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
@@ -583,6 +583,8 @@ class PooledResults(Ratios, Shown, saved.Saveable):
         ]
         if direction:
             notes.append(DIRECTION if found.mass_at_zero is None else DIRECTION_OR_ZERO)
+        if np.isinf(sd).any():
+            notes.append(NO_VARIANCE)
         if left_out:
             notes.append(f"{left_out} coefficients with smaller ratios of mean to sd are omitted; see params.")
         if len(targets) > TARGETS:
