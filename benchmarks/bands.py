@@ -569,7 +569,7 @@ WORDS = {
     "overdispersed counts": (
         "Negative binomial counts with a factor of 23 levels: `count ~ mined + (1 | site)` of glmmTMB's Salamanders; "
         "alpha is the inverse of glmmTMB's dispersion parameter. glmmTMB by restricted maximum likelihood and by "
-        "maximum likelihood, with Wald and profile intervals. Likewise."
+        "maximum likelihood, with Wald and profile intervals. Numbers and seconds as of the mixed models."
     ),
     "smooth curves": (
         "Smooth curves, cubic regression splines with 20 knots. gam of mgcv by REML, 95 % intervals "
