@@ -48,9 +48,8 @@ STEPS = (64, 10_000)
 """Steps between passes: a fourth of the number of units, but at least and at most so many."""
 
 LEAST_STEPS = 16_384
-"""Steps of a walker that count, at least, if there are few units: fewer do not find what is rare and apart. Of 520
-random problems the differences from the sum over all sets have, in standard errors, standard deviations of at most
-1.03 for each of probabilities, means, the number of units in, log g and the noise variance."""
+"""Steps of a walker that count, at least, if there are few units: fewer do not find what is rare and apart, so that
+differences from the sum over all sets are larger than stated errors (``python -m tests.fuzz``)."""
 
 PHASES = (4, 8, 16, 32)
 """Passes of a walker while proposals are adapted to what is known of the probabilities; they do not count."""
