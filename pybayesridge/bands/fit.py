@@ -643,7 +643,7 @@ def _at_rule(
     problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, rule: ShareRule, inner: float = INNER
 ) -> _Nodes:
     # One band is an ordinary ridge, to the last bit.
-    options = FitOptions(tol=inner, shared_nodes=problem.count > 1)
+    options = FitOptions(tol=inner, shared_nodes=problem.count > 1, fewest_nodes=inner == LIMITED_INNER)
     fits = []
     for shares in rule.shares:
         design, spectrum = problem.at(shares, CANCELLED if inner == INNER else LOOSE_CANCELLED)
@@ -744,8 +744,17 @@ def _collected(
         error=error,
         converged=converged & (inner | (weight <= NEGLIGIBLE)).all(axis=0),
         n_iter=len(fits),
-        loss=max(fits[m].loss for m in keep),
+        loss=_largest_loss([fits[m] for m in keep]),
     )
+
+
+def _largest_loss(fits: list[RidgeFit]) -> float:
+    """The largest loss of several ridges: only of those for which bounds do not tell that another's is larger."""
+    out = 0.0
+    for fit in sorted(fits, key=lambda each: each.spectrum.smallest):
+        if not fit.loses_less(out):
+            out = max(out, fit.loss)
+    return out
 
 
 def fit_given(problem: BandProblem, noise: GaussianNoise, log_variance: FloatArray) -> BandFit:

@@ -44,6 +44,8 @@ class FitOptions:
         One-dimensional root finding instead of plain EM.
     shared_nodes : bool
         Whether several targets have the nodes of the integral over the penalty in common.
+    fewest_nodes : bool
+        Whether these are the fewest that are accurate enough, not the most that were tried.
     """
 
     tol: float = 1e-8
@@ -53,6 +55,7 @@ class FitOptions:
     parameterization: Parameterization = "tau2"
     accelerate: bool = True
     shared_nodes: bool = False
+    fewest_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

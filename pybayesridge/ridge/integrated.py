@@ -68,7 +68,7 @@ def fit_integrated(
         unbounded=np.zeros(design.q, dtype=bool),
         converged=quadrature.converged | degenerate,
         n_iter=int(quadrature.log_t2.shape[0]),
-        quadrature=quadrature,
+        quadrature=replace(quadrature, rss=None),
         certain=certain,
     )
 
@@ -76,7 +76,7 @@ def fit_integrated(
 def _quadrature(spectrum: Spectrum, model: PenaltyModel, options: FitOptions) -> Quadrature:
     maxiter, found = min(options.maxiter, DOUBLINGS), None
     if options.shared_nodes and spectrum.rss0.size > 1:
-        found = integrate_together(spectrum, model, tol=options.tol, maxiter=maxiter)
+        found = integrate_together(spectrum, model, tol=options.tol, maxiter=maxiter, fewest=options.fewest_nodes)
     return integrate(spectrum, model, tol=options.tol, maxiter=maxiter) if found is None else found
 
 

@@ -62,6 +62,8 @@ class Quadrature:
         of log t2 and of the effective degrees of freedom
         (relative to the rank).
     converged : (q,) bool array
+    rss : (K, q) array or None
+        R at the nodes, where it is known.
     """
 
     log_t2: FloatArray
@@ -69,6 +71,7 @@ class Quadrature:
     log_integral: FloatArray
     error: FloatArray
     converged: BoolArray
+    rss: FloatArray | None = None
 
     def of_targets(self, which: IntArray) -> Quadrature:
         """The same of some of the targets."""
@@ -78,6 +81,7 @@ class Quadrature:
             self.log_integral[which],
             self.error[which],
             self.converged[which],
+            None if self.rss is None else self.rss[:, which],
         )
 
 
@@ -382,5 +386,5 @@ def mixture(spectrum: Spectrum, model: PenaltyModel, quadrature: Quadrature) -> 
     # Where X leaves no residual the noise variance falls as 1/t2, so that their product does not rise.
     heavy = spectrum.rank < spectrum.p and model.b + spectrum.rank / 2 <= 1
     heavy = heavy and (model.likelihood.known or spectrum.rank < spectrum.nu)
-    scale2 = model.likelihood.scale2(penalized_rss(spectrum, quadrature.log_t2))
-    return Mixture(quadrature.log_t2, quadrature.weight, scale2, model.likelihood.df, heavy)
+    rss = penalized_rss(spectrum, quadrature.log_t2) if quadrature.rss is None else quadrature.rss
+    return Mixture(quadrature.log_t2, quadrature.weight, model.likelihood.scale2(rss), model.likelihood.df, heavy)

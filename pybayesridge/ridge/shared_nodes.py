@@ -14,7 +14,7 @@ import numpy as np
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.ridge.density import fall, on_common_grid
 from pybayesridge.ridge.profile import PenaltyModel, complement, search_grid
-from pybayesridge.ridge.quadrature import Quadrature, coarse_grid, within
+from pybayesridge.ridge.quadrature import DROP, Quadrature, coarse_grid, within
 from pybayesridge.ridge.spectrum import Spectrum
 
 CORE = 8.0
@@ -29,6 +29,9 @@ FIRST_SPACING = 0.5
 NEGLIGIBLE = 30.0
 """Nodes whose log weight is smaller by more than this for every target, and likewise in means of variances, are left
 out."""
+
+BEYOND = 12.0
+"""With the fewest nodes, these end where a density has fallen by this from `tol`, in logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,10 @@ class _Values:
         names = ("u", "density", "variance", "log_rss", "left")
         return _Values(*(_interleaved(getattr(self, name), getattr(between, name)) for name in names))
 
+    def every_second(self) -> _Values:
+        """Those of the rule before."""
+        return _Values(self.u[::2], self.density[::2], self.variance[::2], self.log_rss[::2], self.left[::2])
+
     def weight(self) -> tuple[FloatArray, FloatArray]:
         """Weights (L, q), and logs of the integrals (q,)."""
         top = self.density.max(axis=0)
@@ -89,17 +96,24 @@ class _Values:
         return weight / total, top + np.log(total * (self.u[1] - self.u[0]))
 
 
-def integrate_together(spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: int) -> Quadrature | None:
+def integrate_together(
+    spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: int, fewest: bool = False
+) -> Quadrature | None:
     """As :func:`pybayesridge.ridge.quadrature.integrate`, at nodes that all targets share.
+
+    With `fewest` nodes end sooner, and the last rule, once it converged, gives way to the first from which it differs
+    by no more than `tol`, for every target; the error is that difference then.
 
     None where a density has so long a tail that nodes do not reach its end.
     """
-    where = _map(spectrum, model)
+    drop = BEYOND - float(np.log(tol)) if fewest else DROP
+    where = _map(spectrum, model, drop)
     if where is None:
         return None
     count = int(np.ceil((where.high - where.low) / FIRST_SPACING)) + 1
     values = _Values.at(spectrum, model, where, np.linspace(where.low, where.high, count))
     summary, error = _summary(values, where), np.full(spectrum.rss0.size, np.inf)
+    before = [summary]
     for _ in range(maxiter):
         between = (values.u[1:] + values.u[:-1]) / 2
         values = values.among(_Values.at(spectrum, model, where, between))
@@ -108,16 +122,23 @@ def integrate_together(spectrum: Spectrum, model: PenaltyModel, *, tol: float, m
         error, summary = np.minimum(change, 100 * change**2) + np.finfo(float).eps, new
         if (error <= tol).all():
             break
-    return _collected(spectrum, model, where, values, error, error <= tol)
+        before.append(summary)
+    off = [np.abs(summary - each).max(axis=0) for each in before]
+    enough = [i for i, each in enumerate(off) if (each + error <= tol).all()]
+    if fewest and enough:
+        error = off[enough[0]] + error
+        for _ in range(len(before) - enough[0]):
+            values = values.every_second()
+    return _collected(spectrum, model, where, values, error, error <= tol, min(drop, NEGLIGIBLE))
 
 
-def _map(spectrum: Spectrum, model: PenaltyModel) -> _Map | None:
+def _map(spectrum: Spectrum, model: PenaltyModel, drop: float) -> _Map | None:
     """Where nodes have to be; None where a density is not negligible at the end of the grid on which it is tried."""
     # Twice as coarse as for a single target: no density is so narrow that it is missed, only its top is.
     grid = coarse_grid(model, search_grid(spectrum, model.as_density), fall(spectrum, model))[::2]
     found = on_common_grid(spectrum, model, grid)
     density, top = found[0], found[0].max(axis=0)
-    inside = np.asarray(within(spectrum, model, grid, found, top).any(axis=1))
+    inside = np.asarray(within(spectrum, model, grid, found, top, drop).any(axis=1))
     if inside[0] or inside[-1] or not inside.any():
         return None
     core, ends = (np.flatnonzero(some) for some in ((density > top - CORE).any(axis=1), inside))
@@ -140,12 +161,19 @@ def _summary(values: _Values, where: _Map) -> FloatArray:
 
 
 def _collected(
-    spectrum: Spectrum, model: PenaltyModel, where: _Map, values: _Values, error: FloatArray, converged: BoolArray
+    spectrum: Spectrum,
+    model: PenaltyModel,
+    where: _Map,
+    values: _Values,
+    error: FloatArray,
+    converged: BoolArray,
+    drop: float,
 ) -> Quadrature:
     """The quadrature without nodes that matter to no target."""
     weight, log_integral = values.weight()
     log_t2 = where.log_t2(values.u)
     found, top = (values.density, values.variance, values.log_rss), values.density.max(axis=0)
-    kept = within(spectrum, model, log_t2, found, top, NEGLIGIBLE).any(axis=1)
+    kept = within(spectrum, model, log_t2, found, top, drop).any(axis=1)
     nodes = np.broadcast_to(log_t2[kept, None], (int(kept.sum()), log_integral.size))
-    return Quadrature(nodes, weight[kept] / weight[kept].sum(axis=0), log_integral, error, converged)
+    share = weight[kept] / weight[kept].sum(axis=0)
+    return Quadrature(nodes, share, log_integral, error, converged, np.exp(values.log_rss[kept]))
