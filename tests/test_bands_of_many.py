@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pybayesridge import BayesRidge, load
+from pybayesridge.bands.fit import HOPELESS
 from pybayesridge.bands.grouped import GroupedFit
 from pybayesridge.bands.shares import Box, ShareRule, angles_of
 from pybayesridge.bands.simplex import LARGEST, PolynomialRule, corners, edges
@@ -324,6 +325,22 @@ def test_with_decompositions_enough_a_limit_changes_nothing(kind):
     assert limited.n_iter == whole.n_iter
     # The integral over the total is less accurate, see LIMITED_INNER.
     assert difference(limited, whole).max() < 1e-4
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.PrecisionWarning")
+def test_errors_of_responses_for_which_decompositions_are_far_too_few_are_infinite(tmp_path):
+    y, x, labels = hostile("strong")
+    with pytest.warns(ConvergenceWarning, match=r"within maxiter=10 decompositions.*\(targets "):
+        res = BayesRidge(y, x, bands=labels).fit(tol=LOOSE, maxiter=10)
+    error = np.asarray(res.quadrature_error)
+    assert np.isinf(error).any()
+    assert error[np.isfinite(error)].max() <= HOPELESS
+    assert np.isfinite(np.asarray(res.params)).all()
+    res.save(tmp_path / "fit.pbr")
+    np.testing.assert_array_equal(load(tmp_path / "fit.pbr").quadrature_error, error)
+    assert np.isinf(export(res)["quadrature_error"]).any()
+    first = int(np.flatnonzero(np.isinf(error))[0])
+    assert f"y{first}" in str(res.summary())
 
 
 @pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.PrecisionWarning")

@@ -88,6 +88,9 @@ INNER, LOOSE_INNER, LIMITED_INNER = 1e-8, 1e-5, 1e-3
 """Accuracy of the integral over the total given the shares: one integrand of many; by polynomials; and by so many of
 them as are allowed. The error is at most about the square of that."""
 
+HOPELESS = 1000.0
+"""A larger error of a limited number of decompositions is stated as infinite: they say nothing of the response."""
+
 LOOSE_CANCELLED = 1e-12
 """By polynomials, see :func:`~pybayesridge.ridge.spectrum.rotate`: four digits of residuals are left."""
 
@@ -391,6 +394,7 @@ class _Tried:
             each.keep(np.flatnonzero(np.isin(each.members, members)))
             each.be_cautious()
             own[np.searchsorted(members, each.members)] = each.found.error
+            each.give_up()
         best = error.argmin(axis=0)
         chosen = [np.flatnonzero(np.isin(each.members, members[best == i])) for i, each in enumerate(tried)]
         return [each.collected(which) for each, which in zip(tried, chosen, strict=True) if which.size]
@@ -498,6 +502,11 @@ class _Rising:
         """Let errors also tell what more decompositions might change."""
         more = unseen(self.known, self.rule, self.at_edges)
         self.found = replace(self.found, error=np.maximum(self.found.error, more))
+
+    def give_up(self) -> None:
+        """State errors of which only the size is known, which is too large, as infinite."""
+        error = self.found.error
+        self.found = replace(self.found, error=np.where(error > HOPELESS, np.inf, error))
 
     def collected(self, which: IntArray) -> _Part:
         """The fit of some of the targets, by their positions among those that are left."""

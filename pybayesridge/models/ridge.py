@@ -385,7 +385,8 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             one penalty, 200 by default. With `bands`, for several responses with two or three bands and a `tol` of
             at least 0.02: most decompositions that ``"exact"`` makes, without limit by default. The fewest are 10
             with two bands and 33 with three. Responses that have not reached `tol` then are named in a warning, and
-            ``quadrature_error`` has their errors.
+            ``quadrature_error`` has their errors, which are infinite where so few decompositions say nothing (an
+            estimate above 1,000 standard deviations).
         grid : {"fixed", "glmnet"} or array, for ``"loocv"`` and ``"gcv"``
             Penalties to try: ``"fixed"`` (the default) is 1e10 … 1e-10, ``"glmnet"`` the ones glmnet would, 100
             each; an array's are on the scale of `lam`. With other families an array; by default 33 penalties

@@ -148,7 +148,8 @@ def remarks(res: BandEstimates, i: int) -> list[Remark]:
     out = [Remark("good", "The algorithm converged.")] if res.converged_by_target[i] else []
     if res.method_entry.integrates:
         error = float(np.atleast_1d(res.arrays.quadrature_error)[i])
-        out.append(Remark("good", f"The estimated error of the integration over the bands is {number(error, 1)}."))
+        kind = "good" if res.converged_by_target[i] else "note"
+        out.append(Remark(kind, f"The estimated error of the integration over the bands is {number(error, 1)}."))
     if not (rows_there(res) and res.model.distribution.is_linear):
         return out
     sigma, weights = float(res.noise_sd[i]), res.model.weights

@@ -26,6 +26,9 @@ TOL = 1e-10
 CLOSE = 1e-8
 """Between integrals with different nodes; the worst seen is 3e-10."""
 
+FEW = 1e-3
+"""Asked of the fewest nodes."""
+
 SAME = 1e-10
 """Between matrix products and sums for each target at the same nodes."""
 
@@ -103,6 +106,23 @@ def test_products_at_shared_nodes_equal_sums_for_each_target():
         expected_loss(spectrum.of_targets(np.array([i])), 59, shared.of_targets(np.array([i]))) for i in range(6)
     )
     assert abs(expected_loss(spectrum, 59, shared) / each - 1) < 1e-6
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_fewest_nodes_are_as_accurate_as_they_say(name):
+    spectrum, model = problem_of(name)
+    fewest, every = (integrate_together(spectrum, model, tol=FEW, maxiter=14, fewest=few) for few in (True, False))
+    own = integrate(spectrum, model, tol=TOL, maxiter=14)
+    assert fewest is not None
+    assert every is not None
+    assert len(fewest.log_t2) < len(every.log_t2)
+    assert fewest.converged.all()
+    assert (np.abs(fewest.log_integral - own.log_integral) <= fewest.error + CLOSE).all()
+    left = effective_directions(spectrum, mixture(spectrum, model, fewest))
+    right = effective_directions(spectrum, mixture(spectrum, model, own))
+    assert np.abs(left - right).max() <= FEW * spectrum.rank
+    assert fewest.rss is not None
+    assert np.abs(fewest.rss / penalized_rss(spectrum, fewest.log_t2) - 1).max() < SAME
 
 
 def test_a_tail_without_an_end_is_left_to_each_target_alone():
