@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,12 +75,21 @@ def solved(
         maxiter=options["maxiter"],
     )
     try:
-        return entry.find(problem, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
+        found = entry.find(problem, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
     except FloatingPointError as error:
         raise ValueError(
             "what some rows say outweighs the others by more than double precision resolves: look for rows with "
             "a very large count, weight or exposure, or use fit('laplace')"
         ) from error
+    return found if found.separated else replace(found, separated=found.separates(_of_columns(model)))
+
+
+def _of_columns(model: BayesRidge) -> list[int]:
+    """The bands of plain columns, which are those of neither groups nor curves."""
+    bands, spec = model.bands, model.formula_spec
+    assert bands is not None
+    others = {band.name for band in (() if spec is None else spec.bands) if band.kind != "columns"}
+    return [k for k, name in enumerate(bands.names) if name not in others]
 
 
 def _check(model: BayesRidge, entry: BandSitesMethod) -> None:

@@ -5,6 +5,7 @@ Given the variances the problem is that of a single penalty (:mod:`pybayesridge.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,13 +17,21 @@ from pybayesridge.bands.covariance import CovarianceCoordinates
 from pybayesridge.bands.lattice import FINE, Lattice
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_sampled import SampledPoints, Scores
+from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.arrow_bands import ArrowSpace
 from pybayesridge.sites.bands import BandSpace
 from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.sites.result import EXISTS, SitesFit
+from pybayesridge.sites.separation import Balance
 
 ONE_RANK = 1e-9
 """Columns are of rank 1 if what other eigenvalues of their cross-products add is smaller, relative to the total."""
+
+INDEPENDENT = 1e-9
+"""Singular values that are smaller, relative to the largest, are 0."""
+
+MOST_LOOKED_AT = 1_000_000
+"""Most numbers of columns that are looked at for separation."""
 
 MANY = 16
 """Parts of the posterior of the variances above which each has fewer points between those of its lattice."""
@@ -93,6 +102,23 @@ class BandSitesFit(SitesFit):
         return replace(
             self, shape=shape, space=space, likelihood=likelihood, nodes=nodes, weight=weight, factors=factors
         )
+
+    def separates(self, some: Collection[int]) -> bool:
+        """Whether the columns of some bands, with the unpenalised ones, separate the responses; needs the rows.
+
+        Not looked at where there are more than half as many columns as rows: these separate most responses.
+        """
+        space, terms = self.space, self.space.terms
+        columns: list[int] = []
+        for bands, at in zip(terms.bands, terms.columns, strict=True):
+            columns += [j for i, band in enumerate(bands) if band in some for j in at[i].tolist()]
+        node = self.nodes[int(np.argmax(self.weight))]
+        likelihood, count = self.likelihood.of_node(node), space.k + len(columns)
+        if not columns or 2 * count > space.n or space.n * count > MOST_LOOKED_AT or not likelihood.rises().any():
+            return False
+        left, values, _ = np.linalg.svd(space.rows_in(np.sort(columns).astype(int)), full_matrices=False)
+        assert isinstance(node, Approximation)
+        return Balance.of(node, likelihood, left[:, values > INDEPENDENT * values[0]]).separates()
 
     def space_at(self, node: int) -> Any:
         """The space of the rows at the variances of a node."""

@@ -9,7 +9,7 @@ from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.arrow_bands import ArrowSpace
-from pybayesridge.sites.band_fit import BandSitesFit, Part
+from pybayesridge.sites.band_fit import INDEPENDENT, BandSitesFit, Part
 from pybayesridge.sites.band_place import Place, SampledPlace, asked
 from pybayesridge.sites.bands import BandSpace
 from pybayesridge.sites.integrate import SETTLED
@@ -23,9 +23,6 @@ SLOW = 1.5
 
 FAR = 4.0
 """Logs of totals relative to the latent variance that the lattice goes beyond if the density falls so slowly."""
-
-RANK = 1e-9
-"""Singular values that are smaller, relative to the largest, are 0."""
 
 IMPROPER = (
     "the posterior of the variances is improper: the columns of the bands separate the responses, and the prior does "
@@ -107,7 +104,7 @@ def _fall(
             columns += [j for i, band in enumerate(bands) if band in some for j in at[i].tolist()]
         rows = space.rows_in(np.sort(columns).astype(int))
         left, values, _ = np.linalg.svd(rows, full_matrices=False)
-        rank = int((values > RANK * values[0]).sum())
+        rank = int((values > INDEPENDENT * values[0]).sum())
         lost = dimensions(left[:, :rank], likelihood)
         separated |= lost > 0
         falls.append(prior.fall + 0.5 * (rank - space.k - lost) if lost else np.inf)

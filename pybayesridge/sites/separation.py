@@ -230,6 +230,10 @@ class Balance:
         some = slice(row.size)
         return cls(np.asarray(columns)[some], pull, likelihood.rises()[some], row, likelihood.copies)
 
+    def separates(self) -> bool:
+        """Whether the columns, which are independent, separate the responses."""
+        return self._separates_without(np.empty(0, dtype=np.intp))
+
     def needed_parts(self, parts: Sequence[IntArray]) -> list[int]:
         """The parts of the rows without each of which the columns separate the responses, by their positions."""
         doubtful = [g for g, rows in enumerate(parts) if not self._is_balanced(self._others(rows))]
