@@ -385,7 +385,8 @@ def settings(quick: bool) -> dict[str, Prior]:
     return {
         "d = 8": Prior(8, (16, 32, 64, 128), 0.8, 8 if quick else 1000),
         "d = 12": Prior(12, (16, 32, 64, 128), 0.8, 4 if quick else 250),
-        "d = 200": Prior(200, (50, 100, 200), 0.8, 2 if quick else 40),
+        # Draws with many columns in are rare, and balance what is said of all others.
+        "d = 200": Prior(200, (50, 100, 200), 0.8, 2 if quick else 300),
     }
 
 

@@ -192,6 +192,8 @@ def coded():
         ("y ~ x", {"x": ["1", "2"]}, r"'x' was numeric in the fit, and is text"),
         ("y ~ x", {"x": pd.Categorical([1, 2])}, r"'x' was numeric in the fit"),
         ("y ~ x", {"x": pd.to_datetime(["2020-01-01", "2020-01-02"])}, r"'x' holds dates"),
+        ("y ~ x", {"x": [1j, 2.0]}, r"'x' has complex numbers"),
+        ("y ~ I(u + x)", {"u": [True, False], "x": [0.0, 1j]}, r"'x' has complex numbers"),
         ("y ~ u", {"u": [0, 2]}, r"'u' was true or false in the fit"),
         ("y ~ u", {"u": ["True", "False"]}, r"'u' was true or false in the fit, and has text"),
         ("y ~ I(u + x)", {"u": [0.5, 1], "x": [0.0, 1.0]}, r"'u' was true or false in the fit"),

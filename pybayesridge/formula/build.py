@@ -429,7 +429,8 @@ def _transform_plain(spec: FormulaSpec, frame: pd.DataFrame, one_row: bool) -> p
     odd = [c for c, dtype in zip(rows.columns, rows.dtypes, strict=True) if getattr(dtype, "kind", "O") not in "iufb"]
     if odd and len(rows):
         rows = plain_dtypes(rows.infer_objects() if one_row else rows, odd)
-    refuse_other_kinds(rows, {name: kind for name, kind in spec.kinds.items() if kind == "boolean"})
+    looked_at = {*odd, *(name for name, kind in spec.kinds.items() if kind == "boolean")}
+    refuse_other_kinds(rows, {name: spec.kinds[name] for name in spec.variables if name in looked_at})
     if len(rows):
         refuse_all_but_numbers(rows, odd)
     out = np.full((len(some), len(spec.columns)), np.nan)

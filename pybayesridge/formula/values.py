@@ -360,7 +360,13 @@ def _kind(frame: pd.DataFrame, name: str, dtype: Any) -> str:
 
 
 def refuse_other_kinds(frame: pd.DataFrame, kinds: Mapping[str, str]) -> None:
-    """Refuse all but truth values, 0 and 1 where the fit had truth values."""
+    """Refuse what is neither true or false, 0 nor 1 where the fit had truth values, and complex numbers for numbers."""
+    for name in [name for name, kind in kinds.items() if kind == "number"]:
+        if pd.api.types.is_complex_dtype(frame[name].dtype):
+            raise ValueError(
+                f"{name!r} has complex numbers in the new data, and had real ones in the fit: pass real "
+                f"numbers, such as data[{name!r}].abs()"
+            )
     for name in [name for name, kind in kinds.items() if kind == "boolean" and len(frame)]:
         numeric = pd.api.types.is_numeric_dtype(frame[name].dtype)
         if not (numeric and frame[name].isin([0, 1]).all()):
