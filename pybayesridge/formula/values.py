@@ -360,7 +360,7 @@ def _kind(frame: pd.DataFrame, name: str, dtype: Any) -> str:
 
 
 def refuse_other_kinds(frame: pd.DataFrame, kinds: Mapping[str, str]) -> None:
-    """Refuse what is neither true or false, 0 nor 1 where the fit had truth values, and complex numbers for numbers."""
+    """Refuse other values than true, false, 0 and 1 where the fit had truth values, and complex ones for numbers."""
     for name in [name for name, kind in kinds.items() if kind == "number"]:
         if pd.api.types.is_complex_dtype(frame[name].dtype):
             raise ValueError(
