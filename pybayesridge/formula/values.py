@@ -361,8 +361,9 @@ def _kind(frame: pd.DataFrame, name: str, dtype: Any) -> str:
 
 def refuse_other_kinds(frame: pd.DataFrame, kinds: Mapping[str, str]) -> None:
     """Refuse other values than true, false, 0 and 1 where the fit had truth values, and complex ones for numbers."""
+    dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
     for name in [name for name, kind in kinds.items() if kind == "number"]:
-        if pd.api.types.is_complex_dtype(frame[name].dtype):
+        if pd.api.types.is_complex_dtype(dtypes[name]):
             raise ValueError(
                 f"{name!r} has complex numbers in the new data, and had real ones in the fit: pass real "
                 f"numbers, such as data[{name!r}].abs()"

@@ -37,6 +37,15 @@ MANY = 16
 """Parts of the posterior of the variances above which each has fewer points between those of its lattice."""
 
 
+def basis_with(space: BandSpace | ArrowSpace, some: Collection[int]) -> FloatArray:
+    """Orthonormal columns (N, r) that span the unpenalised columns and those of some bands."""
+    columns: list[int] = []
+    for bands, at in zip(space.terms.bands, space.terms.columns, strict=True):
+        columns += [j for i, band in enumerate(bands) if band in some for j in at[i].tolist()]
+    left, values, _ = np.linalg.svd(space.rows_in(np.sort(columns).astype(int)), full_matrices=False)
+    return left[:, values > INDEPENDENT * values[0]]
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """The posterior of the variances, given a further parameter of the likelihood if it has one.
@@ -106,19 +115,18 @@ class BandSitesFit(SitesFit):
     def separates(self, some: Collection[int]) -> bool:
         """Whether the columns of some bands, with the unpenalised ones, separate the responses; needs the rows.
 
-        Not looked at where there are more than half as many columns as rows: these separate most responses.
+        Not looked at where there are more than half as many columns as rows, since these separate most responses, or
+        more than ``MOST_LOOKED_AT`` numbers.
         """
-        space, terms = self.space, self.space.terms
-        columns: list[int] = []
-        for bands, at in zip(terms.bands, terms.columns, strict=True):
-            columns += [j for i, band in enumerate(bands) if band in some for j in at[i].tolist()]
-        node = self.nodes[int(np.argmax(self.weight))]
-        likelihood, count = self.likelihood.of_node(node), space.k + len(columns)
-        if not columns or 2 * count > space.n or space.n * count > MOST_LOOKED_AT or not likelihood.rises().any():
+        space, node = self.space, self.nodes[int(np.argmax(self.weight))]
+        bands = [k for each in space.terms.bands for k in each]
+        sizes = [columns.shape[1] for columns in space.terms.columns for _ in range(len(columns))]
+        added = sum(size for k, size in zip(bands, sizes, strict=True) if k in some)
+        likelihood, count = self.likelihood.of_node(node), space.k + added
+        if not added or 2 * count > space.n or space.n * count > MOST_LOOKED_AT or not likelihood.rises().any():
             return False
-        left, values, _ = np.linalg.svd(space.rows_in(np.sort(columns).astype(int)), full_matrices=False)
         assert isinstance(node, Approximation)
-        return Balance.of(node, likelihood, left[:, values > INDEPENDENT * values[0]]).separates()
+        return Balance.of(node, likelihood, basis_with(space, some)).separates()
 
     def space_at(self, node: int) -> Any:
         """The space of the rows at the variances of a node."""

@@ -9,7 +9,7 @@ from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.arrow_bands import ArrowSpace
-from pybayesridge.sites.band_fit import INDEPENDENT, BandSitesFit, Part
+from pybayesridge.sites.band_fit import BandSitesFit, Part, basis_with
 from pybayesridge.sites.band_place import Place, SampledPlace, asked
 from pybayesridge.sites.bands import BandSpace
 from pybayesridge.sites.integrate import SETTLED
@@ -99,15 +99,10 @@ def _fall(
         return False, np.inf
     falls, separated = [], False
     for some in {(band,) for band in slow} | {tuple(range(terms.count))}:
-        columns: list[int] = []
-        for bands, at in zip(terms.bands, terms.columns, strict=True):
-            columns += [j for i, band in enumerate(bands) if band in some for j in at[i].tolist()]
-        rows = space.rows_in(np.sort(columns).astype(int))
-        left, values, _ = np.linalg.svd(rows, full_matrices=False)
-        rank = int((values > INDEPENDENT * values[0]).sum())
-        lost = dimensions(left[:, :rank], likelihood)
+        basis = basis_with(space, some)
+        lost = dimensions(basis, likelihood)
         separated |= lost > 0
-        falls.append(prior.fall + 0.5 * (rank - space.k - lost) if lost else np.inf)
+        falls.append(prior.fall + 0.5 * (basis.shape[1] - space.k - lost) if lost else np.inf)
     if min(falls) < SETTLED:
         raise ValueError(IMPROPER)
     return separated, min(falls)

@@ -5,25 +5,24 @@ import pandas as pd
 import pytest
 from scipy.special import expit, gammaln, logsumexp
 
-from pybayesridge import BayesRidge
+from pybayesridge import BayesRidge, load
 
 DF, WIDER, DRAWS = 6.0, 1.15, 8000
 """Degrees of freedom and scale of the t distribution that draws are from, relative to EP's normal distribution, and
 half their number."""
 
-LEAST = 0.78
 LEAST, MOST = 0.76, 0.92
-"""Standard deviation of the coefficient that separates by EP, relative to that by sampling: .85 and, with blocks, .80
-to .84. This is not a tolerance of the method but what the finding says of it."""
+"""Standard deviation of the coefficient that separates by EP, relative to that by sampling: .84 to .86
+with other seeds and numbers of draws. This is not a tolerance of the method but what the finding says of it."""
 
 LAPLACE = 0.7
 """The same by Laplace's method, at most: .62, .53."""
 
 MEAN_TOL = 0.13
-"""Of its mean, in standard deviations: -.04, -.09."""
+"""Of its mean, in standard deviations: -.04 and, with blocks, -.08."""
 
-OTHERS_MEAN_TOL, OTHERS_SD_TOL = 0.1, 0.1
-"""Of other coefficients: .065 and 6.5 % with blocks, .02 and 1 % without."""
+OTHERS_MEAN_TOL, OTHERS_SD_TOL = 0.1, 0.15
+"""Of other coefficients: .065 and 9 % with blocks, .02 and 2 % without."""
 
 
 def responses():
@@ -90,3 +89,44 @@ def test_responses_that_no_column_separates(changed):
     fit = BayesRidge.from_formula("y ~ t + (1 | block)", data, family="binomial").fit()
     assert not fit.sites_fit.separated
     assert "separate the responses" not in str(fit.summary())
+
+
+def arrays(data):
+    columns = pd.get_dummies(data["t"]).iloc[:, 1:].assign(x=np.arange(80) % 7.0).astype(float)
+    return columns, {"t": list(columns.columns[:3]), "x": ["x"]}
+
+
+def of_some_responses(kind):
+    """A model of the same treatment, and a response that it does not separate."""
+    data, rng = responses(), np.random.default_rng(4)
+    none = (data["t"] == "none").to_numpy()
+    if kind == "poisson":
+        data["y"] = np.where(none, 0, rng.poisson(2.0, size=80))
+    if kind in ("ordinal", "eliminated"):
+        data["block"] = np.arange(80) % 20 if kind == "ordinal" else np.arange(80) % 40
+    if kind == "ordinal":
+        data["y"] = np.where(none, "c", rng.choice(list("abc"), size=80))
+    mixed = data.copy()
+    mixed.loc[data.index[none][:3], "y"] = {"poisson": 2, "ordinal": "a"}.get(kind, 0)
+    family = kind if kind in ("poisson", "ordinal") else "binomial"
+    given = {"link": "probit"} if kind == "probit" else {"categories": list("abc")} if kind == "ordinal" else {}
+
+    def made(frame):
+        if kind == "arrays":
+            columns, bands = arrays(frame)
+            return BayesRidge(frame["y"], columns, bands=bands, family=family)
+        return BayesRidge.from_formula("y ~ t + (1 | block)", frame, family=family, **given)
+
+    return made(data), made(mixed)
+
+
+@pytest.mark.parametrize("kind", ["arrays", "poisson", "ordinal", "probit", "eliminated"])
+def test_separation_is_said_of_all_kinds_of_responses(kind, monkeypatch, tmp_path):
+    if kind == "eliminated":
+        monkeypatch.setattr("pybayesridge.formula.bands.MANY_LEVELS", 30)
+    separated, mixed = (model.fit("laplace", tol=0.1) for model in of_some_responses(kind))
+    assert [each.name for each in mixed.findings if each.code == "separation"] == []
+    (found,) = [each for each in separated.findings if each.code == "separation"]
+    assert "Laplace" in found.text
+    separated.save(tmp_path / "fit.pbr", remove_data=True)
+    assert found.text in [each.text for each in load(tmp_path / "fit.pbr").findings]
