@@ -26,7 +26,7 @@ The density then has a factor ``|v|^(2a - K)``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,8 +43,9 @@ LIMIT = 1 - 1e-6
 FARTHEST = 5.0
 """Largest normal score of a mode: correlations of 1 - 1e-6."""
 
-AWAY = 4.0
-"""Posterior standard deviations that a band is away from 0 where the variances cannot all vanish."""
+VANISHED, ABSENT = 1e-3, 10.0
+"""Part of the mode that stands for 0, and how much lower than at the mode the log density there must be, but for its
+pole, where the variances cannot all vanish."""
 
 Factors = tuple[FloatArray, ...]
 """The A (…, q, q) of each term."""
@@ -204,12 +205,17 @@ class CovarianceCoordinates:
         several = self.terms.dimension == self.terms.count > 1
         return [self.each_apart(), self] if several else [self]
 
-    def suits(self, mode: FloatArray, spread: FloatArray) -> bool:
-        """Whether a posterior with a mode (d,) and standard deviations (K,) is smooth in these coordinates.
+    def suits(self, height: Callable[[FloatArray], float], mode: FloatArray) -> bool:
+        """Whether a posterior with this log density and mode (d,) is smooth in these coordinates.
 
-        Where c is 0, if a band is so far away from 0 that the variances cannot all vanish.
+        Where c is 0, if the variances cannot all vanish: the density has a pole where they do.
         """
-        return not self.apart or float((mode[: self.terms.count] / spread).max()) > AWAY
+        if not self.apart:
+            return True
+        near = VANISHED * mode
+        own = (self.terms.variances(self.factors(np.stack([near, mode]))) * self.terms.size).sum(axis=-1)
+        pole = (self.a - self.terms.count / 2) * float(np.diff(np.log(np.maximum(own, LEAST)))[0])
+        return height(near) + pole < height(mode) - ABSENT
 
     def each_apart(self) -> CovarianceCoordinates:
         """The same with c = 0, before :meth:`around` is applied."""

@@ -373,7 +373,7 @@ def _place(
         count += more
         root = root_of(covariance_at(curvature), terms.order)
         spread = np.sqrt((root**2).sum(axis=1))[: terms.count]
-        if coordinates.suits(mode, spread):
+        if coordinates.suits(partial(_height, problem, coordinates, likelihood), mode):
             break
     return replace(coordinates, window=WINDOW * spread), mode, root, count
 
@@ -412,6 +412,13 @@ def _objective(
     ahead, behind = x + STEP * np.eye(x.size), x - STEP * np.eye(x.size)
     of_prior = (coordinates.log_prior(ahead) - coordinates.log_prior(behind)) / (2 * STEP)
     return -(value + float(coordinates.log_prior(x))), -(slope + of_prior)
+
+
+def _height(
+    problem: MixedProblem, coordinates: CovarianceCoordinates, likelihood: PenaltyLikelihood, x: FloatArray
+) -> float:
+    """The log density of coordinates x (d,)."""
+    return -_objective(problem, coordinates, likelihood, x)[0]
 
 
 def _likelihood_at(
