@@ -222,6 +222,9 @@ def test_hard_data():
     assert 0.4 < noise.hyperparameters().loc["alpha", "median"] < 2.0
     one = BayesRidge(np.r_[np.zeros(39), 5.0], x[:, :2], family="negative-binomial").fit("laplace")
     assert np.isfinite(one.params).all()
+    # With a large dispersion the log likelihood is nearly straight on both sides of its top.
+    alone = BayesRidge(np.r_[np.zeros(49), 78.0], rng.normal(size=(50, 5)), family="negative-binomial").fit("laplace")
+    assert alone.converged
 
 
 @pytest.mark.parametrize(

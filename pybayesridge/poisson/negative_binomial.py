@@ -111,10 +111,12 @@ class NegativeBinomial(Poisson):
         """Log likelihood of all copies, relative to the top of that of Poisson counts."""
         y, s = self.counts, 1.0 / self.alpha
         some = y > 0
-        away = np.minimum(eta - np.log(np.where(some, y, 1.0) / self.exposure), HIGHEST)
+        whole = eta - np.log(np.where(some, y, 1.0) / self.exposure)
+        away = np.minimum(whole, HIGHEST)
         of_some = y * away - (y + s) * _log_ratio(away, y / (s + y))
         of_none = -s * np.log1p(np.exp(away) / s)
-        out: FloatArray = self.copies * (np.where(some, of_some, of_none) + self._top())
+        straight = -s * (whole - away)  # beyond there, where exponentials would be infinite
+        out: FloatArray = self.copies * (np.where(some, of_some, of_none) + straight + self._top())
         return out
 
     def _top(self) -> FloatArray:

@@ -15,6 +15,10 @@ from pybayesridge.sites.likelihood import RowSites
 
 HALVINGS = 40
 
+LONG, LONGEST = 30.0, 1e6
+"""Steps that change linear predictors by more than this many units of the likelihood may be too long though they go
+upwards; and the longest ones that are tried, about."""
+
 ABSOLUTE = 1e3
 """The last Newton step changes no linear predictor by more than this many times the tolerance, in its own units:
 where the columns separate the responses standard deviations are wide, and within one the curvature, which they depend
@@ -103,7 +107,8 @@ def mode(
         change = max(change, float(np.abs(rows.times(direction)).max(initial=0.0)) / (absolute * likelihood.unit))
         if (change <= tol and is_it) or n_iter == maxiter:
             break
-        at, eta, best = _search(height, rows, at, direction, best, _rounding(likelihood, eta, best))
+        slack = _rounding(likelihood, eta, best)
+        at, eta, best = _search(height, rows, at, direction, best, slack, likelihood.unit)
     return LaplaceMode(sites, eta, gaussian, best, change <= tol and is_it, n_iter, change)
 
 
@@ -221,15 +226,28 @@ def _search(
     direction: FloatArray,
     best: float,
     slack: float,
+    unit: float,
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Halve the step until the log posterior does not fall by more than rounding errors, the `slack`."""
-    for halving in range(HALVINGS):
-        new = at + direction / 2**halving
+    """Halve the step until the log posterior does not fall by more than rounding errors, the `slack`.
+
+    A step that is long, or was halved, is halved on while that is better: beyond the top the log posterior may be
+    straight, where the next step would be anywhere.
+    """
+    away = rows.times(direction)
+    length = float(np.abs(away).max(initial=0.0)) / unit
+    first = max(0, int(np.log2(max(length, 1.0) / LONGEST)))
+    found = None
+    for halving in range(first, first + HALVINGS):
+        new = at + direction / 2.0**halving
         eta = rows.times(new)
         value = height(new, eta)
+        if found is not None and not value > found[2]:
+            break
         if value >= best - slack:
-            return new, eta, value
-    return at, rows.times(at), best
+            found = new, eta, value
+            if halving == 0 and length <= LONG:
+                break
+    return (at, rows.times(at), best) if found is None else found
 
 
 def _rounding(likelihood: RowSites, eta: FloatArray, height: float) -> float:

@@ -39,6 +39,12 @@ def test_values_derivatives_and_deviances_are_those_of_the_distribution(log_alph
     assert (bend <= rows.largest_curvature() * (1 + 1e-12)).all()
 
 
+def test_values_go_on_falling_where_exponentials_are_infinite():
+    rows, s = from_counts(COUNTS, EXPOSURE, COPIES, np.exp(5.0)), np.exp(-5.0)
+    near, far = (rows.values(np.full(COUNTS.size, eta)) for eta in (450.0, 4e7))
+    np.testing.assert_allclose(far, near - COPIES * s * (4e7 - 450.0), rtol=1e-10)
+
+
 @pytest.mark.parametrize("log_alpha", [-12.0, -1.0, 2.0, 5.0])
 @pytest.mark.parametrize("sd", [0.05, 0.5, 3.0, 20.0])
 def test_tilted_moments_are_those_of_a_fine_sum(log_alpha, sd):
