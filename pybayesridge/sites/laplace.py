@@ -15,9 +15,11 @@ from pybayesridge.sites.likelihood import RowSites
 
 HALVINGS = 40
 
-LONG, LONGEST = 30.0, 1e6
-"""Steps that change linear predictors by more than this many units of the likelihood may be too long though they go
-upwards; and the longest ones that are tried, about."""
+LITTLE = 0.1
+"""Of what a step gains by its expansion: one that gains less may be too long though it goes upwards."""
+
+LONGEST = 1e6
+"""The longest steps that are tried, about: changes of linear predictors in units of the likelihood's."""
 
 ABSOLUTE = 1e3
 """The last Newton step changes no linear predictor by more than this many times the tolerance, in its own units:
@@ -103,12 +105,13 @@ def mode(
     for n_iter in range(1, maxiter + 1):
         sites, gaussian, is_it = _expanded(rows, likelihood, eta)
         direction = gaussian.mean - at
-        change = gaussian.length(direction)
-        change = max(change, float(np.abs(rows.times(direction)).max(initial=0.0)) / (absolute * likelihood.unit))
+        length = gaussian.length(direction)
+        far = float(np.abs(rows.times(direction)).max(initial=0.0)) / likelihood.unit
+        change = max(length, far / absolute)
         if (change <= tol and is_it) or n_iter == maxiter:
             break
-        slack = _rounding(likelihood, eta, best)
-        at, eta, best = _search(height, rows, at, direction, best, slack, likelihood.unit)
+        slack, foretold = _rounding(likelihood, eta, best), 0.5 * length * length
+        at, eta, best = _search(height, rows, at, direction, best, slack, far, foretold)
     return LaplaceMode(sites, eta, gaussian, best, change <= tol and is_it, n_iter, change)
 
 
@@ -226,16 +229,16 @@ def _search(
     direction: FloatArray,
     best: float,
     slack: float,
-    unit: float,
+    far: float,
+    foretold: float,
 ) -> tuple[FloatArray, FloatArray, float]:
     """Halve the step until the log posterior does not fall by more than rounding errors, the `slack`.
 
-    A step that is long, or was halved, is halved on while that is better: beyond the top the log posterior may be
-    straight, where the next step would be anywhere.
+    A step that was halved, or gains little of what the expansion `foretold`, is halved on while that is better:
+    beyond the top the log posterior may be straight, where the next step would be anywhere. The whole step changes
+    linear predictors by at most `far` units.
     """
-    away = rows.times(direction)
-    length = float(np.abs(away).max(initial=0.0)) / unit
-    first = max(0, int(np.log2(max(length, 1.0) / LONGEST)))
+    first = max(0, int(np.log2(max(far, 1.0) / LONGEST)))
     found = None
     for halving in range(first, first + HALVINGS):
         new = at + direction / 2.0**halving
@@ -245,7 +248,7 @@ def _search(
             break
         if value >= best - slack:
             found = new, eta, value
-            if halving == 0 and length <= LONG:
+            if halving == 0 and value - best >= LITTLE * foretold - slack:
                 break
     return (at, rows.times(at), best) if found is None else found
 
