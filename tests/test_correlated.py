@@ -546,6 +546,19 @@ def test_refusals(study, formula, options, told):
         BayesRidge.from_formula(formula, study, unpenalized="fixed").fit(**options)
 
 
+def test_given_penalties_say_nothing_of_the_correlation(study):
+    """A fit with given penalties would take the correlation to be 0, as (x || g) does."""
+    events = study.assign(y=(study["y"] > study["y"].mean()).astype(int))
+    lam = {"g": 1.0, "x|g": 2.0}
+    models = [
+        BayesRidge.from_formula(f"y ~ x + {term}", events, family="binomial", unpenalized="fixed")
+        for term in ("(x | g)", "(x || g)")
+    ]
+    with pytest.raises(ValueError, match=r"does not estimate the correlation.*use 'ep' or 'laplace' or 'reml'"):
+        models[0].fit("fixed", lam=lam)
+    assert models[1].fit("fixed", lam=lam).converged
+
+
 def test_a_variable_far_from_zero(study):
     far = study.assign(x=study["x"] + 2000)
     with pytest.raises(ValueError, match="subtract a typical value"):

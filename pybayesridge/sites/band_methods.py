@@ -144,6 +144,7 @@ METHODS: dict[str, BandSitesMethod] = {
             intervals="Intervals are {how}, conditional on the penalties of the bands.",
             treatment="The penalties of the bands were given by the user. Intervals are conditional on them.",
             given=True,
+            correlations=False,
         ),
     )
 }
