@@ -250,6 +250,20 @@ def test_several_classes_in_groups(marked):
         np.testing.assert_allclose(scores.decision_function(x)[:, j], regressor.predict(x), rtol=SOLVED)
 
 
+def test_two_classes_as_numbers_and_a_response_in_a_column(marked, data):
+    x, y, _ = marked
+    given = {"groups": ["school"], "lam": PENALTIES}
+    scores = BayesRidgeClassifier("fixed", family="gaussian", **given).fit(x, y)
+    regressor = BayesRidgeRegressor("fixed", **given).fit(x, np.where(y == scores.classes_[1], 1.0, -1.0))
+    np.testing.assert_allclose(scores.decision_function(x), regressor.predict(x), rtol=SOLVED)
+    assert (scores.predict(x) == scores.classes_[(regressor.predict(x) > 0).astype(int)]).all()
+    x, y = data
+    column, flat = (BayesRidgeRegressor("fixed", **given).fit(x, of) for of in (y[:, None], y))
+    for one, other in zip(column.predict(x, return_std=True), flat.predict(x, return_std=True), strict=True):
+        assert one.shape == (len(x), 1)
+        np.testing.assert_allclose(one[:, 0], other, rtol=SAME)
+
+
 def test_bands_of_classes(marked):
     x, y, _ = marked
     plain = x[["hours", "age"]]

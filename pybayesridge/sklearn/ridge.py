@@ -145,9 +145,9 @@ class RidgeEstimator(LinearEstimator):
         if self.groups is None:
             return super()._linear_predictor(X)
         rows, results = self._checked_new(X), cast("Any", self.result_)
-        linear = results.model.distribution.is_linear
-        how = {} if linear else {"which": "linear", "new_levels": "zero"}
-        return np.asarray(results.predict(rows, **how), dtype=np.float64), rows
+        how = {} if results.model.distribution.is_linear else {"which": "linear", "new_levels": "zero"}
+        linear = np.asarray(results.predict(rows, **how), dtype=np.float64)
+        return linear.reshape(len(linear), *self.coef_.shape[:-1]), rows
 
     def __sklearn_tags__(self) -> Tags:
         """Sparse columns are taken; with groups text in place of these."""
