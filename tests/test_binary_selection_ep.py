@@ -92,8 +92,30 @@ def test_intervals_and_signs_hold_the_spike(fit):
     assert signs.loc["c", "prob_positive"] <= inside
     assert ratios.loc["c", "prob_equal_1"] == pytest.approx(signs.loc["c", "prob_zero"], abs=1e-6)
     assert "P(>0)" in str(fit.summary(direction=True))
-    effects = fit.effects(["a", "kind"])
-    assert effects["mean"].iloc[0] > 0
+
+
+def test_changes_of_probabilities_hold_the_spike(fit):
+    """A change within one unit has the sign of its coefficient, or is zero, as the contrast says."""
+    effects, names = fit.effects(["a", "b", "c"]), ["a", "b", "c"]
+    contrasts = fit.contrast(names)
+    for column in ("prob_positive", "prob_zero"):
+        assert np.abs(effects[column].to_numpy() - contrasts[column].to_numpy()).max() < DRAWN
+    np.testing.assert_array_equal(effects[["lower", "upper"]] == 0, contrasts[["lower", "upper"]] == 0)
+    of_group = fit.effects("kind")["prob_zero"]
+    assert np.abs(of_group - (1 - fit.group_inclusion_prob["C(kind)"])).max() < DRAWN
+    assert of_group.iloc[0] == of_group.iloc[1]  # the columns of a group are out together
+    assert fit.effects("age")["prob_zero"].iloc[0] == 0.0
+    draws = fit.sample(20_000, rng=1)
+    p = expit(fit.model.exog @ draws.to_numpy().T)
+    mean = ((p * (1 - p)).mean(axis=0) * draws["a"]).mean()
+    assert abs(effects["mean"].iloc[0] - mean) < DRAWN * effects["sd"].iloc[0]
+
+
+def test_a_change_across_units_has_no_point_mass():
+    data = table()
+    found = SpikeSlab.from_formula("ill ~ a * b + c", data, family="binomial").fit("ep").effects(["a", "c"])
+    assert np.isnan(found["prob_zero"].iloc[0])
+    assert 0 < found["prob_zero"].iloc[1] < 1
 
 
 @pytest.mark.parametrize("known", [{"p": 0.4}, {"v": 0.5}, {"v": 0.005}], ids=["p", "v", "narrow v"])

@@ -44,6 +44,9 @@ AT = ("mean", "observed")
 
 SHOWN = ["mean", "sd", "lower", "upper"]
 
+Unit = tuple[int, ...]
+"""Penalised columns that are in or out together; none of them where draws are from the joint Gaussian."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -258,9 +261,11 @@ def of_averages(
         rows = unit_rows(part.model, posterior.design, list(range(len(part.model.exog_names))))
         components.append(posterior.components(*rows))
     family, generator = res.parts[0].model.distribution, np.random.default_rng(rng)
-    drawn: list[FloatArray] = []
-    states: list[IntArray] = []
+    drawn: tuple[FloatArray, ...] = ()
+    states: tuple[IntArray, ...] = ()
+    drawn_for: list[Unit] = []
     sampled = all(sampling.is_sampled(part) for part in res.parts)
+    by_ep = not sampled and all(posterior.has_point_masses for posterior in posteriors)
     tables = []
     for each in averages:
         laws = [
@@ -274,20 +279,65 @@ def of_averages(
             values = [*_moments(law, family), *ends, law.above(0.0), 0.0]
             tables.append(pd.DataFrame([values], columns=[*SHOWN, "prob_positive", "mcse"]))
             continue
-        if not drawn:
-            for part, posterior in zip(res.parts, posteriors, strict=True):
-                if sampled:
-                    of_z, b, _, others = posterior.draw_with_hyperparameters(DRAWS, generator)
-                    states.append(others["state"].astype(np.intp))
-                else:
-                    of_z, b = posterior.draws(DRAWS, generator)
-                drawn.append(part.model.scatter(of_z.T, b.T, posterior.design))
+        found = [_unit_that_changes(*both) if by_ep else ((), None) for both in zip(res.parts, each, strict=True)]
+        units = [unit for unit, _ in found]
+        if not drawn or units != drawn_for:
+            asked = zip(res.parts, units, strict=True)
+            drawn, states = zip(*(_coefficients(part, unit, generator, sampled) for part, unit in asked), strict=True)
+            drawn_for = units
         values = [_drawn(parts(), own, family) for parts, own in zip(each, drawn, strict=True)]
-        tables.append(_of_draws(np.concatenate(values)[None], alpha, family, with_zeros=sampled))
+        tables.append(_of_draws(np.concatenate(values)[None], alpha, family, with_zeros=sampled or by_ep))
+        zeros = [zero for _, zero in found if zero is not None]
+        if zeros:
+            tables[-1]["prob_zero"] = max(zeros)
         if sampled:
             mixed_in = zip(posteriors, values, states, strict=True)
             tables[-1]["mcse"] = mixed_error([part.exact.error_of_draws(*of_part) for part, *of_part in mixed_in])
     return pd.concat(tables, ignore_index=True)
+
+
+def _coefficients(
+    part: Any, unit: Unit, generator: np.random.Generator, sampled: bool
+) -> tuple[FloatArray, IntArray]:
+    """Draws of all coefficients (k, draws), and the states of the sampler that they come from."""
+    states = np.zeros(0, dtype=np.intp)
+    if sampled:
+        of_z, b, _, others = part.posterior.draw_with_hyperparameters(DRAWS, generator)
+        states = others["state"].astype(np.intp)
+    elif unit:
+        of_z, b = part.posterior.draws_of_unit(DRAWS, generator, np.array(unit))
+    else:
+        of_z, b = part.posterior.draws(DRAWS, generator)
+    return part.model.scatter(of_z.T, b.T, part.posterior.design), states
+
+
+def _unit_that_changes(part: Any, average: Callable[[], Iterator[AveragedRows]]) -> tuple[Unit, float | None]:
+    """The penalised columns of the one unit of selection that a change moves, and the probability of no change.
+
+    As contrasts by expectation propagation: within one unit both follow from spike and slab, and the probability is
+    None here. Otherwise there is no such unit, and the probability is 0 where a column that is surely in is moved
+    too, and else NaN.
+    """
+    posterior = part.posterior
+    of_z, penalized = part.model.positions(posterior.design)
+    moved = _moved(average, len(part.model.exog_names))
+    x_row, z_row = moved[penalized], moved[of_z]
+    slabs = posterior.slabs(x_row[None], z_row[None])
+    if slabs.rows[0]:
+        units = posterior.units()
+        return tuple(np.flatnonzero(units == units[x_row.argmax()]).tolist()), None
+    if not (x_row.any() or z_row.any()):
+        return (), None
+    return (), 0.0 if slabs.certain[0] else np.nan
+
+
+def _moved(average: Callable[[], Iterator[AveragedRows]], k: int) -> FloatArray:
+    """Columns of the design that a change moves, as ones and zeros, (k,); all of them if it is no change."""
+    moved = [(part.slopes != 0).any(axis=0) for part in average() if part.slopes is not None]
+    before = (part.rows for part in average() if part.slopes is None and np.signbit(part.weight).any())
+    after = (part.rows for part in average() if part.slopes is None and not np.signbit(part.weight).any())
+    moved += [(first != second).any(axis=0) for first, second in zip(before, after, strict=False)]
+    return np.any(moved, axis=0).astype(np.float64) if moved else np.ones(k)
 
 
 def _drawn(parts: Iterable[AveragedRows], coefficients: FloatArray, family: Family) -> FloatArray:

@@ -85,7 +85,12 @@ def effects(
     distribution given its linear part follow by quadrature, and the rest of its variance is added to that of the
     linear part: quantiles are within .06 standard deviations of those of long simulations. Where that rest is more
     than 3 %, as with few events or separated responses, and for a SpikeSlab, changes of probabilities are drawn from
-    the posterior. An effect is a statement on the predictions of the model; it is causal only if the model is.
+    the posterior. By expectation propagation the coefficients of a variable whose columns are all in one unit of
+    selection are drawn by spike and slab, and changes with columns of several units from the joint Gaussian, which
+    has no point mass: there ``prob_zero`` is as in :meth:`contrast`. Of counts ``mean`` is the median, which is 0
+    where a change is more probably zero than not, and ``sd`` half the distance of the quantiles one standard
+    deviation below and above. An effect is a statement on the predictions of the model; it is causal only if the
+    model is.
 
     Warns
     -----

@@ -232,7 +232,14 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
         of_z, b, _ = self.draws_with_nodes(count, rng)
         return of_z, b
 
-    def draws_with_nodes(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
+    def draws_of_unit(self, count: int, rng: np.random.Generator, unit: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The same, those of the columns `unit` (c,) of one unit zero or in together, by spike and slab."""
+        of_z, b, _ = self.draws_with_nodes(count, rng, unit)
+        return of_z, b
+
+    def draws_with_nodes(
+        self, count: int, rng: np.random.Generator, unit: IntArray | None = None
+    ) -> tuple[FloatArray, FloatArray, IntArray]:
         """The same and the results that they come from, (count,)."""
         counts = rng.multinomial(count, self.selection.weights)
         coordinates, coefficients = [], []
@@ -240,7 +247,7 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
             if many == 0:
                 continue
             working = self.working(i)
-            w = draw_coefficients(working.likelihood, result, many, rng)
+            w = draw_coefficients(working.likelihood, result, many, rng, unit)
             scaled = working.half - w @ working.on_c.T + rng.standard_normal((many, working.half.size))
             coordinates.append(upper_solve(working.factor, scaled.T).T)
             coefficients.append(w)

@@ -56,6 +56,7 @@ def test_everything_matches_dense_algebra(n, d, dual, moments, kind):
     assert np.allclose(factor.cov(), C, atol=DENSE_TOL * max(1, scale))
     index = np.array([0, 2, d - 1])
     assert np.allclose(factor.cov_block(index), C[np.ix_(index, index)], atol=DENSE_TOL * max(1, scale))
+    assert np.allclose(factor.cov_columns(index), C[:, index], atol=DENSE_TOL * max(1, scale))
     b = t1 + X.T @ y / s2
     log_z = -0.5 * n * np.log(2 * np.pi * s2) - 0.5 * y @ y / s2 + 0.5 * d * np.log(2 * np.pi)
     log_z += -0.5 * np.linalg.slogdet(A)[1] + 0.5 * b @ m

@@ -372,6 +372,14 @@ def test_predictive_variances_and_draws_are_those_of_the_covariance(n):
     draws = draw_coefficients(GaussianLikelihood(data, 1.0), r, 40_000, np.random.default_rng(1)) - r.mean
     assert np.allclose(draws.T @ draws / 40_000, cov, atol=0.03)
     assert np.all(draws[:, groups == 1] == 0)
+    unit = np.flatnonzero(groups == first(groups).size - 3)
+    inside = r.inclusion_prob[unit[0]]
+    own = draw_coefficients(GaussianLikelihood(data, 1.0), r, 40_000, np.random.default_rng(2), unit)
+    assert unit.size == 3
+    assert np.array_equal(own[:, unit].any(axis=1), own[:, unit].all(axis=1))
+    assert (own[:, unit[0]] == 0).mean() == pytest.approx(1 - inside, abs=0.015)
+    own -= r.mean
+    assert np.allclose(own.T @ own / 40_000, cov, atol=0.03)
 
 
 def test_learned_prior_inclusion_counts_groups():

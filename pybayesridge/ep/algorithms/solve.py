@@ -199,14 +199,33 @@ def marginal_variances(likelihood: GaussianLikelihood, result: EPResult, rotatio
 
 
 def draw_coefficients(
-    likelihood: GaussianLikelihood, result: EPResult, n_draws: int, rng: np.random.Generator
+    likelihood: GaussianLikelihood,
+    result: EPResult,
+    n_draws: int,
+    rng: np.random.Generator,
+    unit: IntArray | None = None,
 ) -> FloatArray:
-    """Draws from the Gaussian approximation, shape (n_draws, d)."""
+    """Draws from the Gaussian approximation, shape (n_draws, d).
+
+    With `unit` (c,), the columns of one unit, the prior of that unit stands in place of its sites: its columns are
+    zero or in together, and the others are normal given these.
+    """
     factor, used = posterior_factor(likelihood, result)
     if factor is None:
-        return result.mean + np.sqrt(result.var) * rng.standard_normal((n_draws, used.size))
-    out = np.tile(result.mean, (n_draws, 1))
-    out[:, used] += factor.draw(n_draws, rng)
+        out = result.mean + np.sqrt(result.var) * rng.standard_normal((n_draws, used.size))
+    else:
+        out = np.tile(result.mean, (n_draws, 1))
+        out[:, used] += factor.draw(n_draws, rng)
+    if unit is None:
+        return out
+    inside = rng.random(n_draws) < result.inclusion_prob[unit[0]]
+    slab = result.cond_mean[unit] + np.sqrt(result.cond_var[unit]) * rng.standard_normal((n_draws, unit.size))
+    drawn = np.where(inside[:, None], slab, 0.0)
+    if factor is not None and used[unit].all():
+        at = np.cumsum(used)[unit] - 1
+        columns = factor.cov_columns(at)
+        out[:, used] += (drawn - out[:, unit]) @ np.linalg.solve(columns[at], columns.T)
+    out[:, unit] = drawn
     return out
 
 

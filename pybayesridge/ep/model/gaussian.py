@@ -75,6 +75,10 @@ class PrimalFactor:
         part = self.inv_chol[:, index]
         return part.T @ part
 
+    def cov_columns(self, index: IntArray) -> FloatArray:
+        """Return the columns ``index`` (c,) of ``A^-1``; shape (d, c)."""
+        return self.inv_chol.T @ self.inv_chol[:, index]
+
     def row_var(self, rows: FloatArray) -> FloatArray:
         """Return the variances of ``rows @ w``; rows (k, d), result (k,)."""
         return np.sum((self.inv_chol @ rows.T) ** 2, axis=0)
@@ -187,6 +191,13 @@ class DualFactor:
         part = rows[:, index]
         return np.diag(self.scale[index] ** 2) - part.T @ (signs[:, None] * part)
 
+    def cov_columns(self, index: IntArray) -> FloatArray:
+        """Return the columns ``index`` (c,) of ``A^-1``; shape (d, c)."""
+        rows, signs = self.signed_root()
+        out = -rows.T @ (signs[:, None] * rows[:, index])
+        out[index, np.arange(index.size)] += self.scale[index] ** 2
+        return out
+
     def row_var(self, rows: FloatArray) -> FloatArray:
         """Return the variances of ``rows @ w``; rows (k, d), result (k,)."""
         scaled = (rows * self.scale).T
@@ -223,7 +234,7 @@ class DualFactor:
         return np.diag(self.scale**2) - rows.T @ (signs[:, None] * rows)
 
 
-#: Either has mean, solve, square_times, cov_block, row_var, draw and cov, with the meanings given above.
+#: Either has mean, solve, square_times, cov_block, cov_columns, row_var, draw and cov, with the meanings given above.
 Factor = PrimalFactor | DualFactor
 
 

@@ -54,6 +54,10 @@ class JointFactor:
         part = self.extra[:, index]
         return self.inner.cov_block(index) + part.T @ part
 
+    def cov_columns(self, index: IntArray) -> FloatArray:
+        """Return the columns ``index`` (c,) of the covariance; shape (d, c)."""
+        return self.inner.cov_columns(index) + self.extra.T @ self.extra[:, index]
+
     def row_var(self, rows: FloatArray) -> FloatArray:
         """Return the variances of ``rows @ w``; rows (k, d), result (k,)."""
         return self.inner.row_var(rows) + np.sum((self.extra @ rows.T) ** 2, axis=0)
