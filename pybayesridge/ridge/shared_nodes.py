@@ -1,8 +1,9 @@
 """The posterior of l = log t2 of many targets by one quadrature: all have the same nodes, by matrix products.
 
 Nodes are evenly spaced in u, with ``l = middle + width sinh(u / width)``: about evenly where the densities have their
-modes, and ever farther apart in their tails, which are exponential. Their number is doubled until the estimated error
-is small for every target, as in :mod:`pybayesridge.ridge.quadrature`.
+modes, and ever farther apart in their tails, which are exponential. Where the fewest are asked for, l is the function
+of u for which they are as close as the expected information on l says that densities are narrow. Their number is
+doubled until the estimated error is small for every target, as in :mod:`pybayesridge.ridge.quadrature`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.interpolate import BSpline, make_interp_spline
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.ridge.density import fall, on_common_grid
-from pybayesridge.ridge.profile import PenaltyModel, complement, search_grid
+from pybayesridge.ridge.profile import PenaltyModel, complement, search_grid, shrinkage
 from pybayesridge.ridge.quadrature import DROP, Quadrature, coarse_grid, within
 from pybayesridge.ridge.spectrum import Spectrum
 
@@ -32,6 +34,16 @@ out."""
 
 BEYOND = 12.0
 """With the fewest nodes, these end where a density has fallen by this from `tol`, in logarithm."""
+
+FIRST_STEP = 1.0
+"""With the fewest nodes: spacing of the first rule, in standard deviations of what is known of l."""
+
+WIDEST, WIDENING = 0.8, 0.2
+"""Where the data say nothing of l, the standard deviation that densities count with where the least mode is, and by
+how much it grows with the distance from there: densities fall exponentially."""
+
+KNOTS, DEGREE = 0.5, 5
+"""Spacing in l, at most, of the points at which the expected information is computed, and degree of the spline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,37 @@ class _Map:
 
 
 @dataclass(frozen=True, slots=True)
+class _Paced:
+    """Where the fewest nodes are: l as a spline in u, which grows by 1 for each standard deviation of l."""
+
+    spline: BSpline
+    high: float
+    low: float = 0.0
+
+    @classmethod
+    def of(cls, spectrum: Spectrum, model: PenaltyModel, least: float, ends: tuple[float, float]) -> _Paced:
+        """The map between the ends, of densities whose least mode is given."""
+        at = np.linspace(*ends, max(int(np.ceil((ends[1] - ends[0]) / KNOTS)), DEGREE) + 1)
+        kept = shrinkage(spectrum.s, at)
+        information = 0.5 * (kept**2).sum(axis=1)
+        if not model.likelihood.known:
+            # That of l and of the log noise variance together, the latter eliminated.
+            information -= 0.5 * kept.sum(axis=1) ** 2 / max(model.likelihood.count, spectrum.rank, 1)
+        pace = np.sqrt(np.maximum(information, 0.0) + 1 / (WIDEST**2 + (WIDENING * (at - least)) ** 2))
+        u = np.concatenate([np.zeros(1), np.cumsum((pace[1:] + pace[:-1]) / 2 * np.diff(at))])
+        return cls(make_interp_spline(u, at, k=DEGREE), float(u[-1]))
+
+    def log_t2(self, u: FloatArray) -> FloatArray:
+        """The nodes."""
+        return np.asarray(self.spline(u), dtype=np.float64)
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        """Log of the derivative of l in u."""
+        out: FloatArray = np.log(self.spline(u, nu=1))
+        return out
+
+
+@dataclass(frozen=True, slots=True)
 class _Values:
     """At the nodes u (L,): log densities in u, log variances and log R, each (L, q), and what is shrunk (L,)."""
 
@@ -72,7 +115,7 @@ class _Values:
     left: FloatArray
 
     @classmethod
-    def at(cls, spectrum: Spectrum, model: PenaltyModel, where: _Map, u: FloatArray) -> _Values:
+    def at(cls, spectrum: Spectrum, model: PenaltyModel, where: _Map | _Paced, u: FloatArray) -> _Values:
         """The values at some points."""
         log_t2 = where.log_t2(u)
         density, variance, log_rss = on_common_grid(spectrum, model, log_t2)
@@ -107,10 +150,10 @@ def integrate_together(
     None where a density has so long a tail that nodes do not reach its end.
     """
     drop = BEYOND - float(np.log(tol)) if fewest else DROP
-    where = _map(spectrum, model, drop)
+    where = _map(spectrum, model, drop, fewest=fewest)
     if where is None:
         return None
-    count = int(np.ceil((where.high - where.low) / FIRST_SPACING)) + 1
+    count = int(np.ceil((where.high - where.low) / (FIRST_STEP if fewest else FIRST_SPACING))) + 1
     values = _Values.at(spectrum, model, where, np.linspace(where.low, where.high, count))
     summary, error = _summary(values, where), np.full(spectrum.rss0.size, np.inf)
     before = [summary]
@@ -132,7 +175,7 @@ def integrate_together(
     return _collected(spectrum, model, where, values, error, error <= tol, min(drop, NEGLIGIBLE))
 
 
-def _map(spectrum: Spectrum, model: PenaltyModel, drop: float) -> _Map | None:
+def _map(spectrum: Spectrum, model: PenaltyModel, drop: float, *, fewest: bool) -> _Map | _Paced | None:
     """Where nodes have to be; None where a density is not negligible at the end of the grid on which it is tried."""
     # Twice as coarse as for a single target: no density is so narrow that it is missed, only its top is.
     grid = coarse_grid(model, search_grid(spectrum, model.as_density), fall(spectrum, model))[::2]
@@ -143,6 +186,8 @@ def _map(spectrum: Spectrum, model: PenaltyModel, drop: float) -> _Map | None:
         return None
     core, ends = (np.flatnonzero(some) for some in ((density > top - CORE).any(axis=1), inside))
     around = [(grid[some[0] - 1], grid[some[-1] + 1]) for some in (core, ends)]
+    if fewest:
+        return _Paced.of(spectrum, model, float(grid[density.argmax(axis=0).min()]), around[1])
     return _Map.of(*around)
 
 
@@ -152,7 +197,7 @@ def _interleaved(old: FloatArray, between: FloatArray) -> FloatArray:
     return out
 
 
-def _summary(values: _Values, where: _Map) -> FloatArray:
+def _summary(values: _Values, where: _Map | _Paced) -> FloatArray:
     """Quantities to converge, (4, q): log integral; means of log t2 and of what is shrunk; the log mean variance."""
     weight, log_integral = values.weight()
     largest = values.variance.max(axis=0)
@@ -163,7 +208,7 @@ def _summary(values: _Values, where: _Map) -> FloatArray:
 def _collected(
     spectrum: Spectrum,
     model: PenaltyModel,
-    where: _Map,
+    where: _Map | _Paced,
     values: _Values,
     error: FloatArray,
     converged: BoolArray,

@@ -29,6 +29,12 @@ CLOSE = 1e-8
 FEW = 1e-3
 """Asked of the fewest nodes."""
 
+ENDS = 2e-7
+"""What is left out beyond the ends of the fewest nodes; the most seen is 2e-8."""
+
+FEWER = 0.5
+"""Share of the nodes that are evenly spaced that the fewest are, at most; the largest seen is 0.31."""
+
 SAME = 1e-10
 """Between matrix products and sums for each target at the same nodes."""
 
@@ -115,9 +121,9 @@ def test_the_fewest_nodes_are_as_accurate_as_they_say(name):
     own = integrate(spectrum, model, tol=TOL, maxiter=14)
     assert fewest is not None
     assert every is not None
-    assert len(fewest.log_t2) < len(every.log_t2)
+    assert len(fewest.log_t2) < FEWER * len(every.log_t2)
     assert fewest.converged.all()
-    assert (np.abs(fewest.log_integral - own.log_integral) <= fewest.error + CLOSE).all()
+    assert (np.abs(fewest.log_integral - own.log_integral) <= fewest.error + ENDS).all()
     left = effective_directions(spectrum, mixture(spectrum, model, fewest))
     right = effective_directions(spectrum, mixture(spectrum, model, own))
     assert np.abs(left - right).max() <= FEW * spectrum.rank
