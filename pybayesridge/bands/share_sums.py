@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.bands.posterior import scaled
 from pybayesridge.bands.problem import BandProblem
-from pybayesridge.bands.shares import ShareRule, posterior_weight, share_moments
+from pybayesridge.bands.shares import ShareRule, log_of_sum, posterior_weight, share_moments
 from pybayesridge.bands.simplex import EDGES, PolynomialRule, corners, edges
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import even_parts
@@ -292,14 +291,13 @@ class _Sums:
         used = between.shape[1]
         log_density = blas.product(between, known.log_integral[:used])
         terms = log_density + points.log_weight[:, None]
-        log_integral = logsumexp(terms, axis=0)
-        share = np.exp(terms - log_integral)
-        mean, spread = share_moments(points, share)
-        log_mean = blas.product(between, known.log_mean[:used])
-        top = (terms + log_mean).max(axis=0)
-        of_bands = points.shares.T @ np.exp(terms + log_mean - top)
-        log_spread = 0.5 * (np.log(of_bands) + top - log_integral)
-        return cls(log_density, share, between.T @ share, log_integral, mean, spread, log_spread)
+        in_means = blas.product(between, known.log_mean[:used])
+        in_means += terms
+        # Both in their places: passes over these arrays are most of the time.
+        log_integral, of_bands = (log_of_sum(each) for each in (terms, in_means))
+        mean, spread = share_moments(points, terms)
+        log_spread = 0.5 * (np.log(points.shares.T @ in_means) + (of_bands - log_integral))
+        return cls(log_density, terms, between.T @ terms, log_integral, mean, spread, log_spread)
 
 
 def _change(known: Known, fine: _Sums, coarse: _Sums) -> FloatArray:

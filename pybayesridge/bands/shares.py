@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.polynomial.legendre import leggauss, legvander
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from pybayesridge._types import BoolArray, FloatArray
 
@@ -191,5 +191,17 @@ def share_moments(rule: ShareRule, weight: FloatArray) -> tuple[FloatArray, Floa
 
 def posterior_weight(log_terms: FloatArray) -> FloatArray:
     """Posterior weights of nodes with such terms of the integral, (M, q)."""
-    out: FloatArray = np.exp(log_terms - logsumexp(log_terms, axis=0))
+    out = log_terms.copy()
+    log_of_sum(out)
+    return out
+
+
+def log_of_sum(logs: FloatArray) -> FloatArray:
+    """Logs of the sums (q,) of numbers with given logs (M, q), which are overwritten with their shares of these."""
+    top = logs.max(axis=0)
+    logs -= top
+    np.exp(logs, out=logs)
+    total = logs.sum(axis=0)
+    logs /= total
+    out: FloatArray = top + np.log(total)
     return out
