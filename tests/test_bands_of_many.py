@@ -270,6 +270,11 @@ HONEST = 3.0
 """Stated errors of a limited number of decompositions are at least the actual ones divided by this."""
 
 
+UNFELT = 3e-4
+"""Relative difference of stated errors, with decompositions at shares that are not felt and without; the largest seen
+is 3e-5."""
+
+
 def hostile(kind):
     """Thirty responses, of strong signals, of noise, or of two columns that are a band each."""
     rng = np.random.default_rng(4)
@@ -314,6 +319,27 @@ def test_errors_with_few_decompositions_are_honest(kind):
     # More decompositions leave fewer responses that are not accurate enough.
     left = [np.count_nonzero(np.asarray(each.quadrature_error) > LOOSE) for each in (found[0], found[-1])]
     assert left[1] <= left[0]
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.ConvergenceWarning")
+def test_with_a_limit_the_smallest_shares_are_looked_at_for_responses_that_feel_them_alone(monkeypatch):
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(60, 24))
+    labels = np.repeat(["a", "b", "c"], 8)
+    y = x @ (rng.normal(size=(24, 6)) * 0.1) + rng.normal(size=(60, 6))
+    strong = x[:, :8] @ rng.normal(size=8) * 100 + rng.normal(size=60)
+
+    def found(responses):
+        return BayesRidge(responses, x, bands=labels).fit(tol=LOOSE, maxiter=33)
+
+    weak, both = found(y), found(np.column_stack([y, strong]))
+    # Corners and the middles of edges, three each.
+    assert [each.n_iter for each in (weak, both)] == [27, 33]
+    monkeypatch.setattr("pybayesridge.bands.fit.UNFELT", np.finfo(float).tiny)
+    every = found(y)
+    assert every.n_iter == 33
+    for each in (weak, both):
+        np.testing.assert_allclose(np.asarray(each.quadrature_error)[:6], every.quadrature_error, rtol=UNFELT)
 
 
 @pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.PrecisionWarning")

@@ -91,6 +91,9 @@ them as are allowed. The error is at most about the square of that."""
 HOPELESS = 1000.0
 """A larger error of a limited number of decompositions is stated as infinite: they say nothing of the response."""
 
+UNFELT, UNLIKELY = 0.02, 1e-3
+"""See :func:`_felt`: a share of the variance of the noise, and a weight of a total."""
+
 LOOSE_CANCELLED = 1e-12
 """By polynomials, see :func:`~pybayesridge.ridge.spectrum.rotate`: four digits of residuals are left."""
 
@@ -471,14 +474,33 @@ class _Rising:
         self.allowance = allowance
         self.problem, self.prior, self.noise, self.tol = problem, prior, noise, tol
         self.sketch, self.members, self.most = sketch, members, most
-        ends = np.vstack([edges(low, edge) for edge in EDGES])
         self.inner = LIMITED_INNER if allowance.limited else LOOSE_INNER
-        self.at_edges = _at_rule(problem, prior, noise, ShareRule.at(ends), self.inner).log_integrals
+        self.uncounted = 0
+        self.at_edges = self._at_edges(low)
         self.rule = PolynomialRule.of(FIRST_DEGREE, low)
         self.known, batch = self._at(self.rule)
-        self.batches, self.uncounted = [batch], len(ends) + len(self.rule.shares)
+        self.batches = [batch]
         allowance.takes(self.uncounted)
         self.found = self._summed()
+
+    def _at_edges(self, low: FloatArray) -> FloatArray:
+        """Log integrals at the points of :func:`edges` for each of `EDGES` in turn, (E, q).
+
+        Where decompositions are limited, only targets that feel them have those at the smallest shares.
+        """
+        least, more = (edges(low, edge) for edge in EDGES)
+        nodes = self._nodes(self.problem, more)
+        out = np.vstack([nodes.log_integrals] * len(EDGES))
+        some = _felt(nodes, EDGES[1]) if self.allowance.limited else np.ones(self.members.size, dtype=bool)
+        if some.any():
+            problem = self.problem if some.all() else self.problem.of_targets(np.flatnonzero(some))
+            out[: len(least), some] = self._nodes(problem, least).log_integrals
+        return out
+
+    def _nodes(self, problem: BandProblem, shares: FloatArray) -> _Nodes:
+        """The ridges at shares (M, K)."""
+        self.uncounted += len(shares)
+        return _at_rule(problem, self.prior, self.noise, ShareRule.at(shares), self.inner)
 
     def rise(self, last: int) -> list[_Part]:
         """Degrees up to one of them, until all targets are done; those that are, and are left out from then on."""
@@ -495,7 +517,6 @@ class _Rising:
             self.rule = PolynomialRule.of(self.rule.degree + 1, self.rule.low)
             new, batch = self._at(replace(self.rule, shares=self.rule.shares[first:]))
             self.known, self.batches = self.known.with_more(new), [*self.batches, batch]
-            self.uncounted += count
             self.found = self._summed()
 
     def be_cautious(self) -> None:
@@ -540,10 +561,27 @@ class _Rising:
 
     def _at(self, rule: PolynomialRule) -> tuple[Known, _Batch]:
         shares, kept = rule.shares, rule.degree <= self.most
-        nodes = _at_rule(self.problem, self.prior, self.noise, ShareRule.at(shares), self.inner)
+        nodes = self._nodes(self.problem, shares)
         known = Known.of(self.problem, shares, nodes.fits, nodes.log_integrals, self.sketch)
         of_nodes = [replace(fit, quadrature=None, spectrum=fit.spectrum if kept else lean(fit)) for fit in nodes.fits]
         return known, _Batch(self.members, of_nodes)
+
+
+def _felt(nodes: _Nodes, share: float) -> BoolArray:
+    """Targets for which bands with so small a share may differ from none at all, (q,).
+
+    They do not where, at all totals that are not unlikely, such bands add next to nothing to the variance of the
+    noise in any direction. What a band adds is at most what all bands together add, over its share of them.
+    """
+    shares, tops = nodes.rule.shares, np.array([fit.spectrum.top**2 for fit in nodes.fits])
+    most = (tops[:, None] / shares).min(axis=0)
+    added = np.where(shares < 2 * share, shares * most, 0.0).sum(axis=1) / tops
+    out = np.zeros(nodes.log_integrals.shape[1], dtype=bool)
+    for ratio, fit in zip(added, nodes.fits, strict=True):
+        mixture = fit.mixture
+        largest = np.where(mixture.weight > UNLIKELY, mixture.log_t2, -np.inf).max(axis=0)
+        out |= largest + np.log(ratio) > np.log(UNFELT)
+    return out
 
 
 def lean(fit: RidgeFit) -> Spectrum:
