@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -97,11 +97,19 @@ class BandPosterior:
 
     def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""
-        return self._averaged(RidgePosterior.coefficient_means)
+        b = np.zeros((self.design.p, self.design.q), order="F")
+        for part, weight in zip(self.parts, self.weight, strict=True):
+            part.add_means(b, weight)
+        return self.design.coefficients_of_z(b), b
 
     def coefficient_signs(self) -> tuple[FloatArray, FloatArray]:
         """Probabilities that coefficients are positive, as :meth:`coefficient_means`."""
-        return self._averaged(RidgePosterior.coefficient_signs)
+        of_z, b = (np.zeros((count, self.design.q)) for count in (self.design.block.k, self.design.p))
+        for part, weight in zip(self.parts, self.weight, strict=True):
+            first, second = part.coefficient_signs()
+            of_z += weight * first
+            b += weight * second
+        return of_z, b
 
     def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
         """Posterior standard deviations, as :meth:`coefficient_means`."""
@@ -111,15 +119,6 @@ class BandPosterior:
             for i in range(2)
         )
         return of_z, b
-
-    def _averaged(
-        self, function: Callable[[RidgePosterior], tuple[FloatArray, FloatArray]]
-    ) -> tuple[FloatArray, FloatArray]:
-        of_z, b = (0.0, 0.0)
-        for part, weight in zip(self.parts, self.weight, strict=True):
-            first, second = function(part)
-            of_z, b = of_z + weight * first, b + weight * second
-        return np.asarray(of_z), np.asarray(b)
 
     def rows_left_out(self, noise: GaussianNoise, target: int = 0) -> LeftOut:
         """Predictions of the rows of a target from the others, by the mixture of the ridges."""

@@ -45,6 +45,13 @@ def product(a: FloatArray, b: FloatArray, *, transpose_a: bool = False) -> Float
     return out
 
 
+def add_product(total: FloatArray, a: FloatArray, b: FloatArray) -> None:
+    """Add ``a @ b`` to `total`, which lies in Fortran order, in place."""
+    if total.size and a.shape[1]:
+        (left, trans_a), (right, trans_b) = (_operand(each, False) for each in (a, b))
+        dgemm(1.0, left, right, beta=1.0, c=total, trans_a=trans_a, trans_b=trans_b, overwrite_c=1)
+
+
 def add_square(total: FloatArray | None, a: FloatArray, *, transposed: bool) -> FloatArray:
     """Add ``a.T @ a`` (`transposed`) or ``a @ a.T`` to the lower triangle of `total`, in place; None stands for 0."""
     if a.size == 0:

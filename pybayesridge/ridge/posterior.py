@@ -23,7 +23,7 @@ from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.ridge.mixture import Functionals, Mixture
 from pybayesridge.ridge.outside import outside_of_columns
-from pybayesridge.ridge.profile import shared
+from pybayesridge.ridge.profile import shared, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 from pybayesridge.text import TABLE_ROWS
 
@@ -112,6 +112,23 @@ class RidgePosterior:
         nodes = self.mixture.log_t2.shape[0] if shared(self.mixture.log_t2) is None else 1
         of_z, b = self._by_targets(of_part, nodes)
         return of_z, b
+
+    def add_means(self, total: FloatArray, weight: FloatArray) -> None:
+        """Add the posterior means of the penalised coefficients, each target's times `weight` (q,), to `total`.
+
+        In place: `total` is a (p, q) array in Fortran order.
+        """
+        right, nodes = self.spectrum.right, shared(self.mixture.log_t2)
+        if right is None or nodes is None:
+            total += weight * self.coefficient_means()[1]
+            return
+        kept = shrinkage(self.spectrum.s, nodes)
+        means = right / self.design.scale[:, None] / (self.spectrum.s * self.spectrum.top)
+        factor = self.mixture.weight * (weight * self.design.y_norm)
+        for part in even_parts(self.design.q, TARGETS // max(self.spectrum.rank, 1)):
+            a = blas.product(kept, factor[:, part], transpose_a=True)
+            a *= self.spectrum.z[:, part]
+            blas.add_product(total[:, part], means, a)
 
     def _by_targets(
         self, function: Callable[[RidgePosterior, slice], tuple[FloatArray, ...]], nodes: int | None = None
