@@ -127,7 +127,8 @@ class BandProblem:
         of_column = factor[self.band]
         design = replace(self.design, scale=self.design.scale / of_column, standardized_columns=True)
         if self.xty is not None:
-            product = np.asfortranarray(self.products[0] * of_column[:, None] * of_column)
+            product = self.products[0] * of_column
+            product *= of_column[:, None]
             xty: FloatArray | None = self.xty * of_column[:, None]
         else:
             product, xty = np.zeros(self.products[0].shape, order="F"), None

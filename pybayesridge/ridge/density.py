@@ -46,11 +46,14 @@ def at_nodes(
 
 
 def on_common_grid(
-    spectrum: Spectrum, model: PenaltyModel, grid: FloatArray
+    spectrum: Spectrum, model: PenaltyModel, grid: FloatArray, squares: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Log density, log variance and log R of every target on one grid, each (L, q): a matrix product."""
+    """Log density, log variance and log R of every target on one grid, each (L, q): a matrix product.
+
+    `squares` are those of z, (r, q), where they are known.
+    """
     rss, determinant = np.empty((grid.size, spectrum.z.shape[1])), np.empty((grid.size, 1))
-    step, squares = max(1, CHUNK // max(spectrum.rank, 1)), spectrum.z**2
+    step, squares = max(1, CHUNK // max(spectrum.rank, 1)), spectrum.z**2 if squares is None else squares
     for start in range(0, grid.size, step):
         rows = slice(start, start + step)
         total, share = totals(spectrum.s, grid[rows])

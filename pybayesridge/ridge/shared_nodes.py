@@ -42,6 +42,10 @@ WIDEST, WIDENING = 0.8, 0.2
 """Where the data say nothing of l, the standard deviation that densities count with where the least mode is, and by
 how much it grows with the distance from there: densities fall exponentially."""
 
+THINNED = 4
+"""With the fewest nodes: of the grid on which ends are looked for, one in so many points where densities are
+exponential."""
+
 KNOTS, DEGREE = 0.5, 5
 """Spacing in l, at most, of the points at which the expected information is computed, and degree of the spline."""
 
@@ -115,10 +119,12 @@ class _Values:
     left: FloatArray
 
     @classmethod
-    def at(cls, spectrum: Spectrum, model: PenaltyModel, where: _Map | _Paced, u: FloatArray) -> _Values:
-        """The values at some points."""
+    def at(
+        cls, spectrum: Spectrum, model: PenaltyModel, where: _Map | _Paced, u: FloatArray, squares: FloatArray
+    ) -> _Values:
+        """The values at some points; `squares` are those of z, (r, q)."""
         log_t2 = where.log_t2(u)
-        density, variance, log_rss = on_common_grid(spectrum, model, log_t2)
+        density, variance, log_rss = on_common_grid(spectrum, model, log_t2, squares)
         left = complement(spectrum.s, log_t2).sum(axis=1) / max(spectrum.rank, 1)
         return cls(u, density + where.log_slope(u)[:, None], variance, log_rss, left)
 
@@ -150,16 +156,17 @@ def integrate_together(
     None where a density has so long a tail that nodes do not reach its end.
     """
     drop = BEYOND - float(np.log(tol)) if fewest else DROP
-    where = _map(spectrum, model, drop, fewest=fewest)
+    squares = spectrum.z**2
+    where = _map(spectrum, model, drop, squares, fewest=fewest)
     if where is None:
         return None
     count = int(np.ceil((where.high - where.low) / (FIRST_STEP if fewest else FIRST_SPACING))) + 1
-    values = _Values.at(spectrum, model, where, np.linspace(where.low, where.high, count))
+    values = _Values.at(spectrum, model, where, np.linspace(where.low, where.high, count), squares)
     summary, error = _summary(values, where), np.full(spectrum.rss0.size, np.inf)
     before = [summary]
     for _ in range(maxiter):
         between = (values.u[1:] + values.u[:-1]) / 2
-        values = values.among(_Values.at(spectrum, model, where, between))
+        values = values.among(_Values.at(spectrum, model, where, between, squares))
         new = _summary(values, where)
         change = np.abs(new - summary).max(axis=0)
         error, summary = np.minimum(change, 100 * change**2) + np.finfo(float).eps, new
@@ -175,11 +182,16 @@ def integrate_together(
     return _collected(spectrum, model, where, values, error, error <= tol, min(drop, NEGLIGIBLE))
 
 
-def _map(spectrum: Spectrum, model: PenaltyModel, drop: float, *, fewest: bool) -> _Map | _Paced | None:
+def _map(
+    spectrum: Spectrum, model: PenaltyModel, drop: float, squares: FloatArray, *, fewest: bool
+) -> _Map | _Paced | None:
     """Where nodes have to be; None where a density is not negligible at the end of the grid on which it is tried."""
     # Twice as coarse as for a single target: no density is so narrow that it is missed, only its top is.
-    grid = coarse_grid(model, search_grid(spectrum, model.as_density), fall(spectrum, model))[::2]
-    found = on_common_grid(spectrum, model, grid)
+    features = search_grid(spectrum, model.as_density)
+    grid = coarse_grid(model, features, fall(spectrum, model))[::2]
+    if fewest:
+        grid = _thinned(grid, features)
+    found = on_common_grid(spectrum, model, grid, squares)
     density, top = found[0], found[0].max(axis=0)
     inside = np.asarray(within(spectrum, model, grid, found, top, drop).any(axis=1))
     if inside[0] or inside[-1] or not inside.any():
@@ -189,6 +201,12 @@ def _map(spectrum: Spectrum, model: PenaltyModel, drop: float, *, fewest: bool) 
     if fewest:
         return _Paced.of(spectrum, model, float(grid[density.argmax(axis=0).min()]), around[1])
     return _Map.of(*around)
+
+
+def _thinned(grid: FloatArray, features: FloatArray) -> FloatArray:
+    """Points of a grid of which fewer are beyond those between which densities have their features."""
+    beyond = (grid < features[0]) | (grid > features[-1])
+    return grid[~beyond | (np.arange(grid.size) % THINNED == 0)]
 
 
 def _interleaved(old: FloatArray, between: FloatArray) -> FloatArray:
