@@ -155,6 +155,34 @@ def test_a_pass_gives_the_odds_of_log_marginals(labels, s2, rows):
         assert np.allclose(sums.square[of == j], expit(odds) * (coef[0] ** 2 + var[0])[own], rtol=1e2 * ODDS)
 
 
+@pytest.mark.every_case
+@pytest.mark.parametrize("form", ["gram", "rows", "dual"])
+@pytest.mark.parametrize("m", [5, 8, 45])
+def test_a_pass_over_many_columns_gives_the_odds_of_log_marginals(form, m):
+    """Columns are looked at by blocks, and matrices factorised by tiles: of sizes that fill these, and do not."""
+    n, d, g, noise = 27, 131, 0.3, 0.7
+    X, y = regression(13, n, d)
+    problem = problem_of_rows(X, y)
+    if form != "gram":
+        problem = replace(problem, gram=None, rows=np.ascontiguousarray(X))
+    grid = grid_of(problem, Given(np.full(d, 0.2), g * noise, noise))
+    found, sums = walkers(problem, grid), Sums.empty(d, d)
+    found._struct.dual_from = 1 if form == "dual" else 0
+    inside = np.sort(np.random.default_rng(m).permutation(d)[:m])
+    found.start(0, inside, 0, np.array([1, 2, 3, 4], dtype=np.uint64))
+    assert found.state(0)[2][3] == (form == "dual" and m > 1)
+    found.advance(0, 0, 1, sums)
+    sets = [np.setdiff1d(inside, [j]) for j in range(d)], [np.union1d(inside, [j]) for j in range(d)]
+    without, with_j = ([log_marginal(X, y, n, np.isin(np.arange(d), one), g, noise) for one in some] for some in sets)
+    odds = np.array([one[0][0] - other[0][0] for one, other in zip(with_j, without, strict=True)]) + np.log(0.25)
+    at = [int(np.flatnonzero(one == j)[0]) for j, one in enumerate(sets[1])]
+    coef, var = (np.array([one[k].reshape(-1)[i] for one, i in zip(with_j, at, strict=True)]) for k in (1, 2))
+    assert np.allclose(sums.prob, expit(odds), rtol=ODDS, atol=0)
+    assert np.allclose(sums.mean, expit(odds) * coef, rtol=ODDS, atol=ODDS * np.abs(coef).max())
+    assert np.allclose(sums.square, expit(odds) * (coef**2 + var), rtol=ODDS, atol=0)
+    assert np.isclose(sums.others[4], expit(odds).sum(), rtol=ODDS)
+
+
 @pytest.mark.parametrize("labels", [None, np.array([0, 0, 1, 2, 2, 2, 3])])
 @pytest.mark.parametrize("form", ["gram", "rows", "held", "dual"])
 def test_few_units_and_the_others_make_a_whole_pass(labels, form, monkeypatch):

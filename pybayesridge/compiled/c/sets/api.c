@@ -248,8 +248,11 @@ EXPORT int run_predictors(Run *run, const double *normal, int64_t each, double *
         for (int64_t i = 0; i < m; i++)
             memcpy(run->factor + i * m, w->v + i * w->capacity, (size_t)m * sizeof *run->factor);
         cholesky(run->factor, m, m, 1e-300, 0);
+        memcpy(run->solution, w->b, (size_t)m * sizeof *run->solution);
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t l = i; l < m; l++) run->solution[l] += run->factor[i * m + l] * normal[i];
         for (int64_t i = 0; i < m; i++) {
-            const double value = w->b[i] + dot(run->factor + i * m, normal, i + 1), *x = p->xt + w->column[i] * p->n;
+            const double value = run->solution[i], *x = p->xt + w->column[i] * p->n;
             for (int64_t l = 0; l < p->n; l++) psi[l] += value * x[l];
         }
     }

@@ -173,10 +173,41 @@ static inline double dot(const double *a, const double *b, int64_t n) {
     return sum;
 }
 
+/* A tile of a product of matrices: what a processor holds at once. */
+#define ROWS 4
+#define COLUMNS 8
+
+#if defined(__GNUC__)
+#define INSIDE static inline __attribute__((always_inline))
+#else
+#define INSIDE static inline
+#endif
+
+/* Entries (r, c) of A'B of `n` rows each: sum_k A[k, r] B[k, c], k = 0, 1, ... in this order. */
+INSIDE void sums_of_products(const double *a, int64_t a_stride, const double *b, int64_t b_stride, int64_t n,
+                             double out[ROWS][COLUMNS]) {
+    double s0[COLUMNS] = {0}, s1[COLUMNS] = {0}, s2[COLUMNS] = {0}, s3[COLUMNS] = {0};
+    for (int64_t k = 0; k < n; k++, a += a_stride, b += b_stride) {
+        const double a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3];
+        for (int c = 0; c < COLUMNS; c++) {
+            s0[c] += a0 * b[c];
+            s1[c] += a1 * b[c];
+            s2[c] += a2 * b[c];
+            s3[c] += a3 * b[c];
+        }
+    }
+    for (int c = 0; c < COLUMNS; c++) {
+        out[0][c] = s0[c];
+        out[1][c] = s1[c];
+        out[2][c] = s2[c];
+        out[3][c] = s3[c];
+    }
+}
+
 double cholesky(double *a, int64_t n, int64_t stride, double least, int64_t free_pivots);
-void forward(const double *l, double *x, int64_t n, int64_t stride);
-void backward(const double *l, double *x, int64_t n, int64_t stride);
-void invert(const double *l, double *out, int64_t n, int64_t stride, int64_t out_stride, double *scratch);
+void forward(const double *u, double *x, int64_t n, int64_t stride);
+void backward(const double *u, double *x, int64_t n, int64_t stride);
+void invert(const double *u, double *out, int64_t n, int64_t stride, int64_t out_stride, double *scratch);
 
 /* products.c */
 double product(Run *run, const Walker *w, int64_t a, int64_t j);

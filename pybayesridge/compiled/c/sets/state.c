@@ -125,7 +125,7 @@ WIDE static void look_in(Run *run, Walker *w, int64_t unit, int has_products) {
         run->reach[c] = w->dual ? dot(h, w->py, known) : w->cross[j[c]] - dot(h, w->b, known);
         for (int64_t e = 0; e <= c; e++) {
             double inner = dot(run->h + e * stride, u, known);
-            run->s[c * p->widest + e] = w->dual ? inner : product(run, w, j[e], j[c]) - inner;
+            run->s[e * p->widest + c] = w->dual ? inner : product(run, w, j[e], j[c]) - inner;
         }
         run->s[c * p->widest + c] += k;
     }
@@ -156,7 +156,7 @@ void look_out(Run *run, Walker *w, int64_t unit) {
         if (!w->dual) {
             int64_t at = w->place[j[c]];
             run->b_in[c] = w->b[at];
-            for (int64_t e = 0; e <= c; e++) run->v_in[c * p->widest + e] = w->v[at * w->capacity + w->place[j[e]]];
+            for (int64_t e = 0; e <= c; e++) run->v_in[e * p->widest + c] = w->v[at * w->capacity + w->place[j[e]]];
             continue;
         }
         const double *x = p->xt + j[c] * p->n;
@@ -168,7 +168,7 @@ void look_out(Run *run, Walker *w, int64_t unit) {
         }
         run->b_in[c] = g * dot(x, w->py, p->n);
         for (int64_t e = 0; e <= c; e++)
-            run->v_in[c * p->widest + e] = g * ((e == c) - g * dot(p->xt + j[e] * p->n, u, p->n));
+            run->v_in[e * p->widest + c] = g * ((e == c) - g * dot(p->xt + j[e] * p->n, u, p->n));
     }
 }
 
@@ -198,7 +198,7 @@ Change peek_swap(Run *run, Walker *w, int64_t out, int64_t in) {
             t[e] = w->dual ? g * dot(p->xt + j[e] * p->n, run->u + c * stride, p->n) : run->u[c * stride + w->place[j[e]]];
         forward(run->v_in, t, gone, p->widest);
         run->reach[c] += dot(t, run->b_in, gone);
-        for (int64_t e = 0; e <= c; e++) run->s[c * p->widest + e] += dot(t, terms + e * gone, gone);
+        for (int64_t e = 0; e <= c; e++) run->s[e * p->widest + c] += dot(t, terms + e * gone, gone);
     }
     return changed(run, q, p->k[w->node]);
 }
@@ -264,11 +264,11 @@ int let_in(Run *run, Walker *w, int64_t unit, const Change *peeked) {
     if (!ensure_room(run, w, m + q)) return 0;
     const Change change = peeked ? *peeked : peek_in(run, w, unit);
     const int64_t stride = scratch_stride(run), length = w->dual ? dual_size(p) : m;
-    /* U := U L^-T, so that the update is U U'; r := L^-1 r. */
+    /* With the factor L' of S, U := U L^-T, so that the update is U U'; r := L^-1 r. */
     for (int64_t c = 0; c < q; c++) {
         double *u = run->u + c * stride;
         for (int64_t e = 0; e < c; e++) {
-            const double *before = run->u + e * stride, l = run->s[c * p->widest + e];
+            const double *before = run->u + e * stride, l = run->s[e * p->widest + c];
             for (int64_t i = 0; i < length; i++) u[i] -= l * before[i];
         }
         const double l = run->s[c * p->widest + c];
@@ -306,13 +306,13 @@ int let_in(Run *run, Walker *w, int64_t unit, const Change *peeked) {
     invert(run->s, inverse, q, p->widest, p->widest, run->cross_terms);
     for (int64_t c = 0; c < q; c++) {
         /* The c-th row of L^-T is the c-th column of L^-1, which `invert` leaves in its scratch. */
-        const double *column = run->cross_terms + c * q;
+        const double *column = run->cross_terms + c;
         double coef = 0.0;
-        for (int64_t e = c; e < q; e++) coef += column[e] * z[e];
+        for (int64_t e = c; e < q; e++) coef += column[e * q] * z[e];
         w->b[m + c] = coef;
         for (int64_t i = 0; i < m; i++) {
             double value = 0.0;
-            for (int64_t e = c; e < q; e++) value -= column[e] * run->u[e * stride + i];
+            for (int64_t e = c; e < q; e++) value -= column[e * q] * run->u[e * stride + i];
             w->v[i * cap + m + c] = w->v[(m + c) * cap + i] = value;
         }
         for (int64_t e = 0; e < q; e++) w->v[(m + c) * cap + m + e] = inverse[c * p->widest + e];
@@ -347,7 +347,7 @@ void take_out(Run *run, Walker *w, int64_t unit) {
             for (int64_t i = 0; i < length; i++) u[i] = g * run->cross_terms[c * length + i];
         else memcpy(u, w->v + w->place[j[c]] * w->capacity, (size_t)length * sizeof *u);
         for (int64_t e = 0; e < c; e++) {
-            const double *before = run->u + e * stride, l = run->v_in[c * p->widest + e];
+            const double *before = run->u + e * stride, l = run->v_in[e * p->widest + c];
             for (int64_t i = 0; i < length; i++) u[i] -= l * before[i];
         }
         const double l = run->v_in[c * p->widest + c];
@@ -399,7 +399,7 @@ static void complete(Run *run, Walker *w) {
     w->known = w->m;
 }
 
-/* What the fixed columns add to log |M| and take from R, given the factor L of I + g W^1/2 X_A X_A' W^1/2 and L^-1 W^1/2 y
+/* What the fixed columns add to log |M| and take from R, given the factor L' of I + g W^1/2 X_A X_A' W^1/2 and L^-1 W^1/2 y
    in the scratch. In `flat` are left G' = (L^-1 W^1/2 C)', the factor of G'G, and what solves it for G'L^-1 W^1/2 y. */
 static void take_fixed(Run *run, const Walker *w, double *log_det, double *left) {
     const Problem *p = run->problem;
@@ -410,7 +410,7 @@ static void take_fixed(Run *run, const Walker *w, double *log_det, double *left)
         for (int64_t i = 0; i < n; i++) g[c * n + i] = x[i] * sqrt(w->weights[i]);
         forward(run->factor, g + c * n, n, n);
         b[c] = dot(g + c * n, run->solution, n);
-        for (int64_t l = 0; l <= c; l++) a[c * f + l] = dot(g + c * n, g + l * n, n);
+        for (int64_t l = 0; l <= c; l++) a[l * f + c] = dot(g + c * n, g + l * n, n);
     }
     *log_det += cholesky(a, f, f, 0.0, f);
     forward(a, b, f, f);
@@ -432,7 +432,7 @@ static void complete_dual(Run *run, Walker *w) {
         backward(run->factor, own, n, n);
         for (int64_t i = 0; i < n; i++) own[i] *= run->weighted[i];
         for (int64_t e = 0; e < c; e++)
-            for (int64_t i = 0; i < n; i++) own[i] -= a[c * f + e] * g[e * n + i];
+            for (int64_t i = 0; i < n; i++) own[i] -= a[e * f + c] * g[e * n + i];
         for (int64_t i = 0; i < n; i++) own[i] /= a[c * f + c];
         for (int64_t i = 0; i < n; i++) {
             for (int64_t l = 0; l < n; l++) w->p[i * size + l] -= own[i] * own[l];
@@ -461,7 +461,7 @@ static void factor_of_rows(Run *run, const Walker *w, int64_t m, int64_t node, d
     for (int64_t r = 0; w->weights && r < n; r++) run->weighted[r] = sqrt(w->weights[r]);
     for (int64_t r = 0; r < n; r++) {
         const double own = w->weights ? g * run->weighted[r] : g;
-        for (int64_t l = 0; l <= r; l++) a[r * n + l] *= w->weights ? own * run->weighted[l] : own;
+        for (int64_t l = r; l < n; l++) a[r * n + l] *= w->weights ? own * run->weighted[l] : own;
         a[r * n + r] += 1.0;
         c[r] = w->weights ? w->linear[r] / run->weighted[r] : p->target[r];
     }
@@ -486,7 +486,7 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
             if (w->place[columns[i]] < 0) { /* never a fixed one */
                 const double *x = p->xt + columns[i] * n;
                 for (int64_t r = 0; r < n; r++)
-                    for (int64_t l = 0; l <= r; l++) a[r * n + l] += x[r] * x[l];
+                    for (int64_t l = r; l < n; l++) a[r * n + l] += x[r] * x[l];
             }
         if (columns != w->column) {
             /* Members that are not among the columns: `place` of the kept ones is marked for the while. */
@@ -500,7 +500,7 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
                 }
                 const double *x = p->xt + j * n;
                 for (int64_t r = 0; r < n; r++)
-                    for (int64_t l = 0; l <= r; l++) a[r * n + l] -= x[r] * x[l];
+                    for (int64_t l = r; l < n; l++) a[r * n + l] -= x[r] * x[l];
             }
         }
         factor_of_rows(run, w, m, node, log_det, left);
@@ -509,15 +509,15 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
             const int64_t at = w->place[columns[i]];
             if (at >= 0) {
                 const double *own = w->inner + at * w->capacity;
-                /* Members come before newcomers. */
-                if (columns == w->column) memcpy(a + i * m, own, (size_t)(i + 1) * sizeof *a);
+                if (columns == w->column) memcpy(a + i * m + i, own + i, (size_t)(m - i) * sizeof *a);
+                /* Newcomers, which come after members, are yet to be. */
                 else
-                    for (int64_t l = 0; l <= i; l++) a[i * m + l] = own[w->place[columns[l]]];
+                    for (int64_t l = i; l < m && w->place[columns[l]] >= 0; l++) a[i * m + l] = own[w->place[columns[l]]];
             } else {
                 products(run, w, columns[i], run->h);
                 for (int64_t l = 0; l <= i; l++) {
                     const int64_t other = w->place[columns[l]];
-                    a[i * m + l] = other >= 0 ? run->h[other] : product(run, w, columns[l], columns[i]);
+                    a[l * m + i] = other >= 0 ? run->h[other] : product(run, w, columns[l], columns[i]);
                 }
             }
             if (columns[i] < p->d) a[i * m + i] += k;
@@ -532,36 +532,34 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
     return 1;
 }
 
-/* To the entries before `end` of two rows of a sum are added those of four columns, times each row's own ones. */
+/* To the entries from `row` on of two rows of a sum are added those of four columns, times each row's own ones. */
 static inline void add_four(const double *const *x, int64_t row, int64_t other, int64_t end, double *restrict one,
                             double *restrict two) {
     const double a0 = x[0][row], a1 = x[1][row], a2 = x[2][row], a3 = x[3][row];
     const double b0 = x[0][other], b1 = x[1][other], b2 = x[2][other], b3 = x[3][other];
     const double *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
-    for (int64_t l = 0; l < end; l++) {
+    for (int64_t l = row; l < end; l++) {
         one[l] = (((one[l] + a0 * x0[l]) + a1 * x1[l]) + a2 * x2[l]) + a3 * x3[l];
         two[l] = (((two[l] + b0 * x0[l]) + b1 * x1[l]) + b2 * x2[l]) + b3 * x3[l];
     }
 }
 
-/* X_A X_A' of some columns, added to the lower triangle of a sum (n, n); four columns and two rows at once, so that
-   columns and sum are read less often. The upper one of two rows gets an entry beyond the triangle. */
+/* X_A X_A' of some columns, added to the upper triangle of a sum (n, n); four columns and two rows at once, so that
+   columns and sum are read less often. The lower one of two rows gets an entry beyond the triangle. */
 WIDE static void add_squares(const Problem *p, const int32_t *columns, int64_t m, double *sum) {
     const int64_t n = p->n, even = n - n % 2;
     int64_t i = 0;
     for (; i + 4 <= m; i += 4) {
         const double *x[4];
         for (int64_t c = 0; c < 4; c++) x[c] = p->xt + columns[i + c] * n;
-        for (int64_t r = 0; r < even; r += 2) add_four(x, r, r + 1, r + 2, sum + r * n, sum + (r + 1) * n);
-        for (int64_t l = 0; even < n && l < n; l++) {
-            double *to = sum + even * n + l;
-            *to = (((*to + x[0][even] * x[0][l]) + x[1][even] * x[1][l]) + x[2][even] * x[2][l]) + x[3][even] * x[3][l];
-        }
+        for (int64_t r = 0; r < even; r += 2) add_four(x, r, r + 1, n, sum + r * n, sum + (r + 1) * n);
+        if (even < n)
+            for (int64_t c = 0; c < 4; c++) sum[n * n - 1] += x[c][even] * x[c][even];
     }
     for (; i < m; i++) {
         const double *x = p->xt + columns[i] * n;
         for (int64_t r = 0; r < n; r++)
-            for (int64_t l = 0; l <= r; l++) sum[r * n + l] += x[r] * x[l];
+            for (int64_t l = r; l < n; l++) sum[r * n + l] += x[r] * x[l];
     }
 }
 
@@ -580,7 +578,7 @@ int evaluate_afresh(Run *run, Walker *w, const int32_t *columns, int64_t m, int6
     } else {
         for (int64_t i = 0; i < m; i++) {
             const double *from = row(p, columns[i]);
-            for (int64_t l = 0; l < i; l++) a[i * m + l] = from ? from[columns[l]] : product(run, w, columns[l], columns[i]);
+            for (int64_t l = i + 1; l < m; l++) a[i * m + l] = from ? from[columns[l]] : product(run, w, columns[l], columns[i]);
             a[i * m + i] = p->diag[columns[i]] + p->k[node];
             c[i] = p->cross[columns[i]];
         }

@@ -5,6 +5,9 @@
 
 #include "sampler.h"
 
+/* Least variance of a coefficient, in units of that of the noise. */
+#define TINY 1e-300
+
 typedef struct {
     const Record *to;
     double up, down; /* prior odds of one unit more, and of the last one */
@@ -62,7 +65,7 @@ static double of_unit(Run *run, Walker *w, int64_t unit, const Sums *to) {
         for (int64_t c = 0; c < q; c++) b[c] = run->v_in[c * p->widest + c];
         double *own = run->solution;
         memcpy(own, run->b_in, (size_t)q * sizeof *own);
-        const double log_det = cholesky(run->v_in, q, p->widest, 1e-300, 0);
+        const double log_det = cholesky(run->v_in, q, p->widest, TINY, 0);
         forward(run->v_in, run->b_in, q, p->widest);
         const double gain = dot(run->b_in, run->b_in, q);
         const double value = count_unit(to, unit, log_odds(run, w, unit, 1.0, log_det, gain, to));
@@ -102,37 +105,70 @@ static void fill(Run *run, const Walker *w, int64_t first, int64_t size, const d
     }
 }
 
+/* Rows of X of some columns, into the block. */
+static void fill_rows(Run *run, int64_t first, int64_t size) {
+    const Problem *p = run->problem;
+    for (int64_t c = 0; c < size; c++) {
+        const double *x = p->xt + (first + c) * p->n;
+        for (int64_t i = 0; i < p->n; i++) run->block[i * BLOCK + c] = x[i];
+    }
+}
+
+/* h'M h of the columns h of the block, M symmetric with n rows. */
+INSIDE void squares_of_block(const double *block, const double *m, int64_t n, int64_t stride, double *out) {
+    memset(out, 0, BLOCK * sizeof *out);
+    for (int64_t i = 0; i < n; i += ROWS) {
+        const int64_t rows = n - i < ROWS ? n - i : ROWS;
+        for (int64_t at = 0; at < BLOCK; at += COLUMNS) {
+            double sum[ROWS][COLUMNS] = {{0.0}};
+            /* Of each row what is before the diagonal. */
+            if (rows == ROWS) sums_of_products(m + i, stride, block + at, BLOCK, i, sum);
+            for (int64_t r = 0; r < rows; r++) {
+                const double *own = m + (i + r) * stride, *h = block + (i + r) * BLOCK + at;
+                for (int64_t e = rows == ROWS ? i : 0; e < i + r; e++) {
+                    const double *restrict other = block + e * BLOCK + at;
+                    for (int c = 0; c < COLUMNS; c++) sum[r][c] += own[e] * other[c];
+                }
+                for (int c = 0; c < COLUMNS; c++) out[at + c] += h[c] * (own[i + r] * h[c] + 2.0 * sum[r][c]);
+            }
+        }
+    }
+}
+
 /* Whether a pass that looks at all units but those that are watched leaves this one out. */
 static int left_out(const Problem *p, int64_t unit) { return p->watched && p->is_watched[unit]; }
 
-/* s and r of the single columns `begin` to `end` - 1 that are out, by blocks of them. */
+/* The single columns `begin` to `end` - 1 that are out, or all of them in the rows' form, by blocks of them. */
 WIDE static void by_blocks(Run *run, Walker *w, int64_t begin, int64_t end, const double *lent, const int32_t *lent_at,
                       const Sums *to) {
     const Problem *p = run->problem;
-    double s[BLOCK], r[BLOCK], t[BLOCK];
-    const double k = p->k[w->node];
+    double square[BLOCK], explained[BLOCK], reach[BLOCK];
+    const double k = p->k[w->node], g = 1.0 / k, *by = w->dual ? w->py : w->b;
+    const int64_t n = w->dual ? p->n : w->m;
     for (int64_t first = begin; first < end; first += BLOCK) {
         const int64_t size = end - first < BLOCK ? end - first : BLOCK;
-        if (size < BLOCK) memset(run->block, 0, (size_t)(w->m * BLOCK) * sizeof(double));
-        fill(run, w, first, size, lent ? lent + (first - begin) : NULL, end - begin, lent_at, s);
-        for (int64_t c = 0; c < size; c++) r[c] = w->cross[first + c];
-        for (int64_t a = 0; a < w->m; a++) {
-            const double *h = run->block + a * BLOCK, *v = w->v + a * w->capacity;
-            for (int c = 0; c < BLOCK; c++) t[c] = 0.5 * v[a] * h[c];
-            for (int64_t e = 0; e < a; e++) {
-                const double *other = run->block + e * BLOCK, value = v[e];
-                for (int c = 0; c < BLOCK; c++) t[c] += value * other[c];
-            }
-            for (int64_t c = 0; c < size; c++) s[c] -= 2.0 * h[c] * t[c];
-            for (int64_t c = 0; c < size; c++) r[c] -= w->b[a] * h[c];
-        }
+        if (size < BLOCK) memset(run->block, 0, (size_t)(n * BLOCK) * sizeof(double));
+        if (w->dual) fill_rows(run, first, size);
+        else fill(run, w, first, size, lent ? lent + (first - begin) : NULL, end - begin, lent_at, square);
+        squares_of_block(run->block, w->dual ? w->p : w->v, n, w->dual ? dual_size(p) : w->capacity, explained);
+        memset(reach, 0, sizeof reach);
+        for (int64_t i = 0; i < n; i++)
+            for (int c = 0; c < BLOCK; c++) reach[c] += by[i] * run->block[i * BLOCK + c];
         for (int64_t c = 0; c < size; c++) {
             const int64_t j = first + c, unit = p->unit_of[j];
-            if (w->place[j] >= 0 || width(p, unit) > 1 || left_out(p, unit)) continue;
-            const double free = s[c] + k > k ? s[c] + k : k, gain = r[c] * r[c] / free;
-            const double value = count_unit(to, unit, log_odds(run, w, unit, -1.0, log(free), gain, to));
+            const int in = w->place[j] >= 0;
+            if ((in && !w->dual) || width(p, unit) > 1 || left_out(p, unit)) continue;
+            double free = (w->dual ? explained[c] : square[c] - explained[c]) + k;
+            double r = w->dual ? reach[c] : w->cross[j] - reach[c];
+            if (in) { /* x'P x with it: as if it had left */
+                const double own = g * (1.0 - g * explained[c]);
+                free = 1.0 / (own > TINY ? own : TINY);
+                r = g * r * free;
+            } else if (!(free > k)) free = k;
+            const double gain = r * r / free, sign = in ? 1.0 : -1.0;
+            const double value = count_unit(to, unit, log_odds(run, w, unit, sign, -sign * log(free), gain, to));
             to->to->sums[4] += value;
-            count(to, j, value, r[c] / free, noise_of(p, w, w->left_over - gain) / free);
+            count(to, j, value, r / free, noise_of(p, w, w->left_over - (in ? 0.0 : gain)) / free);
         }
     }
 }
@@ -149,18 +185,17 @@ static Sums begun(const Problem *p, const Walker *w, const Record *record) {
 
 /* Add the probabilities of units, and of their absence, the means and mean squares of coefficients less their centers
    times the former, where a unit is not watched and its columns are within bounds; in sums[4] the expected number of
-   these units in. Several calls make up a pass: units of several columns, and those that are in, belong to the last
-   one. */
+   these units in. Several calls make up a pass: units of several columns, and those that are in but by the rows' form,
+   belong to the last one. */
 void sweep(Run *run, Walker *w, int64_t first, int64_t last, const double *lent, const int32_t *lent_at,
            const Record *record) {
     const Problem *p = run->problem;
     const Sums to = begun(p, w, record);
-    if (!ensure_room(run, w, w->m + p->widest)) return;
-    const int blocks = !w->dual;
-    if (blocks) by_blocks(run, w, first, last, lent, lent_at, &to);
+    if (!ensure_room(run, w, w->m + p->widest) || !ensure_scratch(run, w->dual ? p->n : 0)) return;
+    by_blocks(run, w, first, last, lent, lent_at, &to);
     if (last < p->d) return;
     for (int64_t unit = 0; unit < p->n_units; unit++)
-        if (!left_out(p, unit) && (!blocks || w->unit_place[unit] >= 0 || width(p, unit) > 1))
+        if (!left_out(p, unit) && (width(p, unit) > 1 || (w->unit_place[unit] >= 0 && !w->dual)))
             record->sums[4] += of_unit(run, w, unit, &to);
 }
 
