@@ -81,7 +81,11 @@ def solved(
             "what some rows say outweighs the others by more than double precision resolves: look for rows with "
             "a very large count, weight or exposure, or use fit('laplace')"
         ) from error
-    return found if found.separated else replace(found, separated=found.separates(_of_columns(model)))
+    of_columns = _of_columns(model)
+    separated = found.separates(of_columns)
+    if separated and chosen.solver == "ep":
+        found = found.in_parts(of_columns)
+    return replace(found, separated=found.separated or separated)
 
 
 def _of_columns(model: BayesRidge) -> list[int]:

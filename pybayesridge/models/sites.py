@@ -20,6 +20,7 @@ from pybayesridge.sites.methods import SitesMethod, SitesOptions
 from pybayesridge.sites.prior import log_prior
 from pybayesridge.sites.result import SitesFit
 from pybayesridge.sites.separation import check_unpenalized
+from pybayesridge.sites.windows import of_one_penalty
 
 if TYPE_CHECKING:
     from pybayesridge.models.ridge import BayesRidge
@@ -52,7 +53,8 @@ def solved(
         tol=options["tol"],
         maxiter=options["maxiter"],
     )
-    return entry.fit(space, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
+    found = entry.fit(space, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
+    return of_one_penalty(found) if found.separated and (entry.solver or chosen.solver) == "ep" else found
 
 
 def told(entry: SitesMethod | BandSitesMethod, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -122,6 +122,7 @@ STORED = (
     "sites.coordinates.Coordinates",
     "sites.result.SitesFit",
     "sites.gaussian.Gaussian",
+    "sites.gaussian.Windows",
     "sites.gaussian.Sites",
     "sites.posterior.SitesPosterior",
     "sites.selection_posterior.SitesSelectionPosterior",

@@ -8,7 +8,7 @@ import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.sites.coordinates import Space
-from pybayesridge.sites.gaussian import Gaussian, Sites, combine
+from pybayesridge.sites.gaussian import Gaussian, Sites, Windows, combine
 from pybayesridge.sites.tilted import Cavity
 
 
@@ -42,6 +42,8 @@ class Approximation:
         Log of the further parameter of the likelihood; nan where it has none.
     form : float
         Form of the likelihood; nan where it has one.
+    windows : Windows or None
+        Of the part of the posterior that is approximated, where it is split.
     """
 
     log_t2: float
@@ -58,10 +60,11 @@ class Approximation:
     joint: Gaussian | None = None
     log_shape: float = np.nan
     form: float = np.nan
+    windows: Windows | None = None
 
     def gaussian(self, space: Space) -> Gaussian:
         """The joint posterior in coordinates of unit prior variance."""
-        return combine(space.scaled(self.log_t2), self.sites) if self.joint is None else self.joint
+        return combine(space.scaled(self.log_t2), self.sites, self.windows) if self.joint is None else self.joint
 
     def effective_df(self) -> float:
         """Trace of the matrix that takes the rows' working responses to their fits: flat coordinates count whole."""

@@ -16,6 +16,7 @@ squares, so that nothing cancels however large variances are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +25,9 @@ from scipy.linalg.lapack import dpotrf
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.linalg import blas
+
+if TYPE_CHECKING:
+    from pybayesridge.sites.gaussian import Windows
 
 CHUNK = 1 << 20
 """Numbers of temporary arrays over rows and columns."""
@@ -68,8 +72,8 @@ class ArrowRows:
         of_levels = np.bincount(self.level, self.value * vector, self.units.size - self.m)
         return self.units * np.concatenate([of_others, of_levels])
 
-    def combined(self, precision: FloatArray, shift: FloatArray) -> ArrowGaussian:
-        """The posterior for sites of these natural parameters, (n,) each.
+    def combined(self, precision: FloatArray, shift: FloatArray, windows: Windows | None = None) -> ArrowGaussian:
+        """The posterior for sites of these natural parameters, (n,) each, and windows of no level.
 
         Raises
         ------
@@ -90,11 +94,15 @@ class ArrowRows:
         between = cross / np.sqrt(d * np.where(own > 0, own, 1.0))[:, None]
         square = blas.add_square(square, np.asfortranarray(between), transposed=True)
         square[np.arange(self.k, m), np.arange(self.k, m)] += 1.0
+        right = self.transposed_times(shift)
+        if windows is not None:
+            square = blas.add_square(square, np.asfortranarray(windows.half[:, :m]), transposed=True)
+            right += windows.pull
         lower, info = dpotrf(square, lower=1, clean=1) if m else (square, 0)
         if info != 0:
             raise FloatingPointError("the rows do not determine the unpenalised coefficients")
         found = ArrowGaussian(d, cross, lower, np.empty(0))
-        return ArrowGaussian(d, cross, lower, found.unhalf(found.half(self.transposed_times(shift))))
+        return ArrowGaussian(d, cross, lower, found.unhalf(found.half(right)))
 
     def parts(self) -> list[slice]:
         """Consecutive parts of the rows, of which copies are small."""

@@ -233,6 +233,12 @@ class ArrowAt:
         out[k + system.levels] = space.root(self.factors) * u[m:]
         return out
 
+    def in_units(self, coords: FloatArray, log_t2: float) -> FloatArray:
+        """Functions of h and the coefficients without levels as those of coordinates of unit prior variance."""
+        space, k = self.space, self.space.k
+        beside = np.hstack([coords[:, :k], coords[:, k + space.system.rest]])
+        return np.hstack([space.others_at(beside, self.factors), np.zeros((len(coords), space.system.levels.size))])
+
     def functionals_at(self, f: ArrowFunctionals) -> tuple[Any, FloatArray]:
         """What linear functions have of the levels and of the others in coordinates of unit prior variance."""
         return f.of_levels * self.space.root(self.factors), self.space.others_at(f.beside, self.factors)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bands.components import is_heavy
 from pybayesridge.bands.covariance import CovarianceCoordinates
 from pybayesridge.bands.lattice import FINE, Lattice
@@ -20,9 +20,10 @@ from pybayesridge.bands.mixed_sampled import SampledPoints, Scores
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.arrow_bands import ArrowSpace
 from pybayesridge.sites.bands import BandSpace
-from pybayesridge.sites.posterior import NEGLIGIBLE
+from pybayesridge.sites.posterior import MOST_OF_NODES, NEGLIGIBLE
 from pybayesridge.sites.result import EXISTS, SitesFit
 from pybayesridge.sites.separation import Balance
+from pybayesridge.sites.windows import in_parts, moved_by
 
 ONE_RANK = 1e-9
 """Columns are of rank 1 if what other eigenvalues of their cross-products add is smaller, relative to the total."""
@@ -37,12 +38,17 @@ MANY = 16
 """Parts of the posterior of the variances above which each has fewer points between those of its lattice."""
 
 
-def basis_with(space: BandSpace | ArrowSpace, some: Collection[int]) -> FloatArray:
-    """Orthonormal columns (N, r) that span the unpenalised columns and those of some bands."""
+def columns_of(space: BandSpace | ArrowSpace, some: Collection[int]) -> IntArray:
+    """The columns of some bands, in order."""
     columns: list[int] = []
     for bands, at in zip(space.terms.bands, space.terms.columns, strict=True):
         columns += [j for i, band in enumerate(bands) if band in some for j in at[i].tolist()]
-    left, values, _ = np.linalg.svd(space.rows_in(np.sort(columns).astype(int)), full_matrices=False)
+    return np.sort(columns).astype(int)
+
+
+def basis_with(space: BandSpace | ArrowSpace, some: Collection[int]) -> FloatArray:
+    """Orthonormal columns (N, r) that span the unpenalised columns and those of some bands."""
+    left, values, _ = np.linalg.svd(space.rows_in(columns_of(space, some)), full_matrices=False)
     return left[:, values > INDEPENDENT * values[0]]
 
 
@@ -127,6 +133,31 @@ class BandSitesFit(SitesFit):
             return False
         assert isinstance(node, Approximation)
         return Balance.of(node, likelihood, basis_with(space, some)).separates()
+
+    def in_parts(self, some: Collection[int]) -> BandSitesFit:
+        """The same where the columns of some bands separate the responses, the posterior at each node in parts.
+
+        Itself where a further parameter of the likelihood is integrated out, or nothing is, where few rows share a
+        direction, or where there would be too many parts.
+        """
+        if self.shape is not None or not self.parts:
+            return self
+        space, columns, (part,) = self.space, columns_of(self.space, some), self.parts
+        own = moved_by(basis_with(space, some), space.rows_in(columns)[:, space.k :], self.likelihood)
+        moved = np.zeros((len(own), space.k + space.rank))
+        moved[:, space.k + columns] = own
+        found, change = in_parts(self, moved, MOST_OF_NODES / space.numbers)
+        totals = space.terms.totals(found.factors).sum(axis=-1)
+        nodes = found.nodes
+        if len(nodes) * space.numbers <= MOST_OF_NODES:
+            at = [found.space_at(i) for i in range(len(nodes))]
+            nodes = tuple(replace(node, joint=node.gaussian(own)) for node, own in zip(nodes, at, strict=True))
+        return replace(
+            found,
+            nodes=nodes,
+            log_t2=float(found.weight @ np.log(np.maximum(totals, 1e-300))),
+            parts=(replace(part, lattice=part.lattice.changed(change)),),
+        )
 
     def space_at(self, node: int) -> Any:
         """The space of the rows at the variances of a node."""

@@ -170,6 +170,10 @@ class BandsAt:
         k = self.space.k
         return np.vstack([u[:k], self.space.terms.coefficients(u[k:], self.factors)])
 
+    def in_units(self, coords: FloatArray, log_t2: float) -> FloatArray:
+        """Linear functions of h and the coefficients as those of coordinates of unit prior variance, (m, k + p)."""
+        return self._times_factors(coords)
+
     def variance_outside(self, outside: FloatArray, log_t2: float) -> FloatArray:
         """Variances (m,) of the effects of new levels, that `outside` (m, K) multiplies."""
         return self.space.variance_of_new(outside, self.factors)

@@ -202,6 +202,10 @@ class Coordinates(InRows):
         """The rows for coordinates of unit prior variance: ``[Q, t A]``."""
         return self.functionals_at(self.rows, log_t2)
 
+    def in_units(self, coords: FloatArray, log_t2: float) -> FloatArray:
+        """Linear functions of the coordinates as those of coordinates of unit prior variance, (m, k + r)."""
+        return coords * self._units(log_t2)
+
     def functionals_at(self, coords: FloatArray, log_t2: float) -> Scaled:
         """Linear functions (m, k + r) for coordinates of unit prior variance."""
         return Scaled(coords, self.k, self._units(log_t2))

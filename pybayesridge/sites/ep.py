@@ -15,7 +15,7 @@ from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.sites.acceleration import History, free, of_free
 from pybayesridge.sites.approximation import Approximation, cavity
 from pybayesridge.sites.coordinates import Scaled, Space
-from pybayesridge.sites.gaussian import Gaussian, Sites, combine, prior_slope
+from pybayesridge.sites.gaussian import Gaussian, Sites, Windows, combine, prior_slope
 from pybayesridge.sites.laplace import mode
 from pybayesridge.sites.likelihood import RowSites
 from pybayesridge.sites.tilted import Tilted
@@ -56,9 +56,16 @@ WORSE = 3.0
 
 
 def expectation_propagation(
-    space: Space, likelihood: RowSites, log_t2: float, start: Sites | None, *, tol: float, maxiter: int
+    space: Space,
+    likelihood: RowSites,
+    log_t2: float,
+    start: Sites | None,
+    *,
+    tol: float,
+    maxiter: int,
+    windows: Windows | None = None,
 ) -> Approximation:
-    """Approximate the posterior given t2 by EP.
+    """Approximate the posterior given t2 by EP, or a part of it.
 
     Parameters
     ----------
@@ -73,6 +80,8 @@ def expectation_propagation(
         square.
     maxiter : int
         Most sweeps.
+    windows : Windows or None
+        What the posterior is multiplied by; only from sites to `start` from.
     """
     rows = space.scaled(log_t2)
     if start is None:
@@ -83,7 +92,7 @@ def expectation_propagation(
     for sweep in range(1, maxiter + 1):
         sites = Sites(np.minimum(sites.precision, most), sites.shift)
         try:
-            gaussian = combine(rows, sites)
+            gaussian = combine(rows, sites, windows)
             mean, variance = rows.times(gaussian.mean), gaussian.variances(rows)
             tilted = _tilted(likelihood, mean, variance, sites)
         except FloatingPointError:
@@ -132,15 +141,16 @@ def expectation_propagation(
         sites=sites,
         mean=mean,
         variance=variance,
-        log_evidence=_log_evidence(gaussian, rows.k, tilted, variance),
+        log_evidence=_log_evidence(gaussian, rows.k, tilted, variance, windows),
         converged=change <= tol,
         n_iter=sweep,
         change=change,
         start=compact(swept, likelihood.signed_unit),
         # The evidence is stationary in the sites: only the prior's density depends on t2.
-        slope=prior_slope(gaussian, rows.k, sites, variance),
+        slope=prior_slope(gaussian, rows.k, sites, variance) if windows is None else np.nan,
         center=rows.units * gaussian.mean,
         joint=gaussian if space.keeps(gaussian.mean.size) else None,
+        windows=windows,
     )
 
 
@@ -211,7 +221,7 @@ def swept_sites(tilted: Tilted) -> Sites:
     return Sites(tilted.site_precision, tilted.gradient + tilted.site_precision * tilted.mean)
 
 
-def _log_evidence(gaussian: Gaussian, k: int, tilted: Tilted, variance: FloatArray) -> float:
+def _log_evidence(gaussian: Gaussian, k: int, tilted: Tilted, variance: FloatArray, windows: Windows | None) -> float:
     """Log evidence, stationary in the sites where the moments agree.
 
     What the sites add at the mean, and the sites' own normaliser there, leave ``-|u|^2 / 2`` with u the penalised
@@ -219,4 +229,6 @@ def _log_evidence(gaussian: Gaussian, k: int, tilted: Tilted, variance: FloatArr
     """
     u = gaussian.mean[k:]
     of_coordinates = 0.5 * k * np.log(2 * np.pi) - gaussian.log_root - 0.5 * float(u @ u)
+    if windows is not None:
+        of_coordinates += windows.log_value(gaussian.mean)
     return float(of_coordinates + (tilted.log_integral - 0.5 * np.log(2 * np.pi * variance)).sum())

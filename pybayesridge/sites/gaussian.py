@@ -34,6 +34,41 @@ class Sites:
 
 
 @dataclass(frozen=True, slots=True)
+class Windows:
+    """Normal densities of linear functions of the coordinates, times a factor: a part of a posterior.
+
+    Attributes
+    ----------
+    rows : (w, k + r) array
+        The functions, of coordinates of unit prior variance, and of the flat ones none.
+    center, sd : (w,) arrays
+    log_factor : float
+    """
+
+    rows: FloatArray
+    center: FloatArray
+    sd: FloatArray
+    log_factor: float
+
+    @property
+    def half(self) -> FloatArray:
+        """Rows whose products are what windows add to the posterior precision, (w, k + r)."""
+        return self.rows / self.sd[:, None]
+
+    @property
+    def pull(self) -> FloatArray:
+        """What they add to the precision times the mean, (k + r,)."""
+        out: FloatArray = (self.center / self.sd**2) @ self.rows
+        return out
+
+    def log_value(self, at: FloatArray) -> float:
+        """The log of their product at coordinates (k + r,)."""
+        away = (self.rows @ at - self.center) / self.sd
+        constant = np.log(self.sd).sum() + 0.5 * self.sd.size * np.log(2 * np.pi)
+        return self.log_factor - 0.5 * float(away @ away) - float(constant)
+
+
+@dataclass(frozen=True, slots=True)
 class Gaussian:
     """The joint posterior of the coordinates.
 
@@ -91,8 +126,8 @@ class Gaussian:
         return blas.product(root, root.T)
 
 
-def combine(rows: Scaled | ArrowRows, sites: Sites) -> Gaussian:
-    """Multiply sites and prior.
+def combine(rows: Scaled | ArrowRows, sites: Sites, windows: Windows | None = None) -> Gaussian:
+    """Multiply sites, prior and windows.
 
     Raises
     ------
@@ -100,9 +135,11 @@ def combine(rows: Scaled | ArrowRows, sites: Sites) -> Gaussian:
         If the precision is not positive definite: the sites do not determine the flat coordinates.
     """
     if isinstance(rows, ArrowRows):
-        return rows.combined(sites.precision, sites.shift)  # type: ignore[return-value]
-    factor = factorize(rows, sites.precision)
+        return rows.combined(sites.precision, sites.shift, windows)  # type: ignore[return-value]
+    factor = factorize(rows, sites.precision, windows)
     right = rows.transposed_times(sites.shift)
+    if windows is not None:
+        right = right + windows.pull
     half = forward(factor, right)
     return Gaussian(factor, backward(factor, half))
 
@@ -117,7 +154,7 @@ def prior_slope(gaussian: Gaussian, k: int, sites: Sites, variance: FloatArray) 
     return 0.5 * (float(gaussian.mean[k:] @ gaussian.mean[k:]) - taken)
 
 
-def factorize(rows: Scaled, precision: FloatArray) -> FloatArray:
+def factorize(rows: Scaled, precision: FloatArray, windows: Windows | None = None) -> FloatArray:
     """Cholesky factor, lower, of the posterior precision for sites of the given precision (n,)."""
     size = rows.units.size
     total, root = np.zeros((size, size), order="F"), np.sqrt(np.maximum(precision, 0.0))
@@ -130,6 +167,8 @@ def factorize(rows: Scaled, precision: FloatArray) -> FloatArray:
     total *= rows.units[:, None]
     total *= rows.units
     total.reshape(-1, order="F")[rows.k * (size + 1) :: size + 1] += 1.0
+    if windows is not None:
+        total += blas.product(windows.half, windows.half, transpose_a=True)
     if size == 0:
         return total
     out, info = dpotrf(total, lower=1, overwrite_a=1)

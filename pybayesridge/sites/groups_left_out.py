@@ -376,7 +376,9 @@ class AtNode:
             if self.expanded:
                 found = laplace(space, others, node.log_t2, None, tol=TOL, maxiter=MAXITER)
             else:
-                found = expectation_propagation(space, others, node.log_t2, start, tol=TOL, maxiter=MAXITER)
+                found = expectation_propagation(
+                    space, others, node.log_t2, start, tol=TOL, maxiter=MAXITER, windows=node.windows
+                )
         except FloatingPointError:
             return np.nan, False
         return node.log_evidence - found.log_evidence, found.converged

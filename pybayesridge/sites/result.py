@@ -68,6 +68,9 @@ class SitesFit:
         mean on the log scale. Of several forms the likelihood has the most probable.
     factors : tuple of (K, q, q) arrays
         With several penalties: roots of the covariances of each term at the nodes.
+    split : bool
+        Nodes with the same penalties are parts of one posterior, which columns that separate the responses make far
+        from normal; see :mod:`pybayesridge.sites.windows`.
     """
 
     kind: ClassVar[type[SitesPosterior]] = SitesPosterior
@@ -89,6 +92,7 @@ class SitesFit:
     n_iter: int
     shape: ShapeGrid | FormGrid | None = None
     factors: Factors = ()
+    split: bool = False
 
     @classmethod
     def of(cls, found: SitesFit) -> Self:
@@ -271,8 +275,9 @@ class SitesPenalty:
         weight = np.ones(1) if fit.shape is None else fit.shape.weight
         out = np.zeros(log_t2.size)
         for i, share in enumerate(weight.tolist()):
-            nodes = [fit.nodes[j] for j in np.flatnonzero(which == i)]
-            out += share * np.interp(log_t2, [node.log_t2 for node in nodes], [node.effective_df() for node in nodes])
+            nodes = tuple(fit.nodes[j] for j in np.flatnonzero(which == i))
+            where, _, df = _of_penalties(nodes)
+            out += share * np.interp(log_t2, where, df)
         return out
 
     def hyperparameters(self, at: FloatArray, *, integrates: bool) -> FloatArray:
@@ -329,6 +334,19 @@ def _arrays_of_penalty(found: TailedDensity | None, log_t2: float) -> dict[str, 
 
 def _of_nodes(nodes: tuple[Node, ...], prior: LogPrior, fall: float) -> TailedDensity:
     """The posterior of log t2 by the evidence at nodes in ascending order."""
-    where = np.array([node.log_t2 for node in nodes])
-    height = np.array([node.log_evidence + prior(node.log_t2) for node in nodes])
+    where, log_evidence, _ = _of_penalties(nodes)
+    height = log_evidence + np.array([prior(l) for l in where.tolist()])
     return TailedDensity.through(where, height, prior.a, fall)
+
+
+def _of_penalties(nodes: tuple[Node, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log t2, log evidence and effective degrees of freedom of nodes in ascending order, parts of one as one."""
+    where, first, which = np.unique([node.log_t2 for node in nodes], return_index=True, return_inverse=True)
+    df = np.array([node.effective_df() for node in nodes])
+    log_evidence = np.array([node.log_evidence for node in nodes])
+    if where.size == which.size:
+        return where, log_evidence, df
+    top = np.maximum.reduceat(log_evidence, first)
+    share = np.exp(log_evidence - top[which])
+    total = np.bincount(which, share)
+    return where, top + np.log(total), np.bincount(which, share * df) / total
