@@ -89,11 +89,10 @@ def solved(
 
 
 def _of_columns(model: BayesRidge) -> list[int]:
-    """The bands of plain columns, which are those of neither groups nor curves."""
-    bands, spec = model.bands, model.formula_spec
+    """The bands of plain columns: those of groups and curves have their own scale, also where R made them."""
+    bands = model.bands
     assert bands is not None
-    others = {band.name for band in (() if spec is None else spec.bands) if band.kind != "columns"}
-    return [k for k, name in enumerate(bands.names) if name not in others]
+    return [k for k in range(len(bands.names)) if not bands.own_scale[bands.members(k)].any()]
 
 
 def _check(model: BayesRidge, entry: BandSitesMethod) -> None:

@@ -36,8 +36,9 @@ SPACING, RATIO = 0.7, 1.5
 """Distance of windows in standard deviations of the function by one normal distribution, and in those of a window:
 the ripple is 3e-4. With twice the distance standard deviations stay up to 6 % too small where two levels separate."""
 
-SHARED = 4
-"""Rows that are moved for each direction, the least."""
+SHARED, SEVERAL = 4, 3
+"""Rows that are moved for each direction, the least, and directions, the most: with more, as where many columns
+separate all responses, each is a small part of the linear predictors."""
 
 DROP = 6.0
 """Windows whose part of the evidence is smaller by this in logarithm than the largest are left out."""
@@ -45,7 +46,7 @@ DROP = 6.0
 NARROW = 0.5
 """The posterior is split where linear predictors that are moved vary by so much, in root mean square."""
 
-SMALL, PARTS = 1e6, 12
+SMALL, PARTS = 1e5, 12
 """Rows times squared coordinates, which a sweep costs, up to which a second direction is looked at, and parts along
 one, about."""
 
@@ -70,7 +71,7 @@ def moved_by(basis: FloatArray, columns: FloatArray, likelihood: RowSites) -> Fl
     """Linear functions of coefficients, (q, m), that say how far these have moved the rows along all that separates.
 
     They are in units of linear predictors, in root mean square of the rows that are moved. None where these are few
-    for each direction, (0, m): expectation propagation is accurate then.
+    for each direction, (0, m), or there are many: expectation propagation is more accurate then.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def moved_by(basis: FloatArray, columns: FloatArray, likelihood: RowSites) -> Fl
     along = basis[moved] @ right[basis.shape[1] - lost :].T
     left, values, _ = np.linalg.svd(along, full_matrices=False)
     left = left[:, values > LEAST]
-    if moved.sum() < SHARED * left.shape[1]:
+    if moved.sum() < SHARED * left.shape[1] or left.shape[1] > SEVERAL:
         return np.empty((0, columns.shape[1]))
     out: FloatArray = left.T @ columns[moved] / np.sqrt(moved.sum())
     return out
@@ -211,17 +212,17 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
     some = order[np.cumsum(fit.weight[order]) > LITTLE]
     change, lost, sweeps = np.full(fit.weight.size, np.nan), 0.0, 0
     parts: list[list[Approximation]] = [[node] for node in fit.nodes if isinstance(node, Approximation)]
-    for i in some.tolist():
+    for i in some[::-1].tolist():
         (node,), space = parts[i], fit.space_at(i)
         found = split(node, space, fit.likelihood, space.in_units(moved, node.log_t2), depth)
         if found is None:
             lost += float(fit.weight[i])
+            if lost > MOST_LOST:
+                return fit, np.zeros(change.size)
             continue
         parts[i], sweeps = found, sweeps + sum(part.n_iter for part in found)
         change[i] = float(logsumexp([part.log_evidence for part in found])) - node.log_evidence
     known = np.isfinite(change)
-    if not known.any() or lost > MOST_LOST:
-        return fit, np.zeros(change.size)
     if fit.factors:
         mean = float(logsumexp(change[known], b=fit.weight[known] / fit.weight[known].sum()))
         change = np.where(known, change, mean)
@@ -234,7 +235,7 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
     counts = [len(each) for each in parts]
     log_evidence = [np.array([part.log_evidence for part in each]) for each in parts]
     share = np.concatenate([np.exp(each - logsumexp(each)) for each in log_evidence])
-    found = replace(
+    whole = replace(
         fit,
         nodes=tuple(part for each in parts for part in each),
         weight=np.repeat(fit.weight * np.exp(change - total), counts) * share,
@@ -243,7 +244,7 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
         factors=tuple(np.repeat(each, counts, axis=0) for each in fit.factors),
         split=True,
     )
-    return found, change
+    return whole, change
 
 
 def of_one_penalty(fit: SitesFit) -> SitesFit:
