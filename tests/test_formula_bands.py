@@ -274,6 +274,8 @@ def test_groups_that_the_fit_has_not_seen(data):
     assert np.isnan(rows[4]).any()
     with pytest.raises(ValueError, match=r"row 1 and 2 more: 'g' is missing, or a group that the fit has not seen"):
         transform(spec, new)
+    with pytest.raises(ValueError, match="row 1 and 2 more: 'g' is missing"):
+        transform(spec, pd.concat([new, new]))  # as a derivative asks
     nothing = transform_with_bands(spec, new.assign(x=np.nan))[1]
     assert all(np.isnan(dense(each.penalized)).any(axis=1).all() for each in nothing)
 

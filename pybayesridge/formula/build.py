@@ -356,11 +356,12 @@ def transform(spec: FormulaSpec, data: Any, *, population: bool = False) -> tupl
 
 def _refuse_new_groups(band: BandColumns, labels: pd.Index, known: Any) -> None:
     """Refuse rows of groups that the fit has not seen, but for those that are `known` to be meant."""
-    new = np.flatnonzero((band.unseen_level >= 0) & ~known)
+    # A derivative asks for each row twice.
+    new = labels[(band.unseen_level >= 0) & ~known].unique()
     if new.size and band.band.groups is not None:
         more = f" and {new.size - 1:,} more" if new.size > 1 else ""
         raise ValueError(
-            f"row {labels[new[:1]].tolist()[0]!r}{more}: {band.band.groups.name!r} is missing, or a group that the "
+            f"row {new[:1].tolist()[0]!r}{more}: {band.band.groups.name!r} is missing, or a group that the "
             "fit has not seen, so that only the variance of its effect is known: leave such rows out, or ask "
             "predict() or get_prediction(), which take them"
         )
