@@ -34,7 +34,10 @@ def check_new_levels(new_levels: str) -> None:
 
 
 def check_which(which: str) -> str:
-    """Whether probabilities ("mean") or linear predictors ("linear") are asked for."""
+    """Whether means of responses ("mean") or linear predictors ("linear") are asked for."""
     if which not in ("mean", "linear"):
-        raise ValueError(f"which must be 'mean' (probabilities) or 'linear' (the linear predictor), not {which!r}")
+        raise ValueError(
+            "which must be 'mean' (of the response, such as a probability) or 'linear' (the linear predictor), not "
+            f"{which!r}"
+        )
     return which

@@ -158,7 +158,9 @@ def test_refusals(formula, options, told, study):
 
 
 def test_models_without_bands_refuse_them(study):
-    with pytest.raises(ValueError, match=r"\(1 \| subject\), whose variance is a parameter .*which SpikeSlab"):
+    with pytest.raises(
+        ValueError, match=r"\(1 \| subject\), whose variance is a parameter .*which SpikeSlab .*BayesRidge$"
+    ):
         SpikeSlab.from_formula("y ~ days + (1 | subject)", study)
 
 

@@ -263,7 +263,7 @@ class LinearModel(StreamedModel):
         formula : str
             ``"y ~ x1 + bs(x2, df=4) + C(g)"``. A name is a column of `data`, a function of formulas, or else the
             caller's function or value, which predictions use too. It can run any code: use only formulas you trust.
-            Terms of a Gaussian ridge may also have a variance of their own: groups, ``(1 | g)``, ``(x || g)``,
+            Terms of a ridge may also have a variance of their own: groups, ``(1 | g)``, ``(x || g)``,
             ``(1 | a/b)``; smooth curves, ``s(x, k=10, by=g)``; and columns put together,
             ``band(a, b, name="genes")``.
         data : pandas, polars or pyarrow frame, or dict of arrays

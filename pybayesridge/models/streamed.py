@@ -47,7 +47,7 @@ class StreamedModel:
         """
         raise ValueError(
             f"the formula has {built.spec.bands[0].of_term}, whose variance is a parameter of its own, which "
-            f"{cls.__name__} does not have: use BayesRidge with family='gaussian'"
+            f"{cls.__name__} does not have: use BayesRidge"
         )
 
     @classmethod

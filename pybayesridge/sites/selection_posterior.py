@@ -223,7 +223,9 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Draws of the unpenalised (size, k) and penalised (size, p) coefficients, and ones (size,)."""
         if by_gibbs:
-            raise ValueError("kind='gibbs' is for family='gaussian': use fit('exact') for draws with exact zeros")
+            raise ValueError(
+                "kind='gibbs' is for family='gaussian'; draws of yes/no responses by fit('exact') have exact zeros"
+            )
         of_z, b = self.draws(size, rng)
         return of_z, b, np.ones(size)
 
