@@ -180,6 +180,20 @@ def test_prior_sensitivity(frame):
     np.testing.assert_allclose(numbers(second), numbers(first), rtol=0.05, atol=0.02)
 
 
+@pytest.mark.parametrize("family", ["poisson", "binomial", "ordinal", "gaussian"])
+def test_given_penalties_are_halved_and_doubled(frame, family):
+    """Whatever the variance of the latent noise: the penalties are those of the coefficients."""
+    y = frame["y"] if family == "gaussian" else np.random.default_rng(1).poisson(np.exp(0.3 * frame["y"])).clip(0, 2)
+    events = frame.assign(y=(y > 0).astype(int) if family == "binomial" else y)
+    model = BayesRidge.from_formula("y ~ z + (1 | d)", events, family=family)
+    lam = {"d": 2.0, "other": 5.0}
+    found = model.fit("fixed", lam=lam).prior_sensitivity()
+    for name, factor in (("half", 0.5), ("double", 2.0)):
+        again = model.fit("fixed", lam={band: factor * value for band, value in lam.items()})
+        np.testing.assert_allclose(found[f"mean_{name}"], again.params, rtol=SAME, atol=SAME)
+        np.testing.assert_allclose(found[f"sd_{name}"], again.bse, rtol=SAME)
+
+
 def test_the_command_line(frame, tmp_path, capsys, monkeypatch):
     from pybayesridge.cli import main
 

@@ -163,8 +163,7 @@ def _generalized_bands(res: Any, factor: float) -> Answers:
     if not res.method_entry.uses_prior:
         if not res.method_entry.given:
             raise ValueError(f"method={res.method!r} uses no prior: use method='ep'")
-        log_variance = res.variance_grid(0).log_t[0]
-        return _answers(model.fit("fixed", lam=factor * np.exp(-log_variance), solver=res.solver, **options))
+        return _answers(model.fit("fixed", lam=factor / res.sites_fit.at_nodes()[0][0], solver=res.solver, **options))
     model.prior_of_tau2 = res.model.prior_of_tau2.to_power(factor)
     return _answers(model.fit(res.method, tol=res.tol, **options))
 
