@@ -262,7 +262,8 @@ def search_grid(spectrum: Spectrum, model: PenaltyModel) -> FloatArray:
     high = max(np.log(most) - log_s2[-1], model.log_scale) + MARGIN
     inside = spectrum.rss0 > 0
     if inside.any() and spectrum.rank:
-        gain = ((spectrum.z / spectrum.s[:, None]) ** 2).sum(axis=0)[inside] / spectrum.rss0[inside]
+        a = spectrum.z / spectrum.s[:, None]
+        gain = np.einsum("jt,jt->t", a, a)[inside] / spectrum.rss0[inside]
         high = max(high, float(np.log(most * gain.max(initial=1.0))) + MARGIN)
     return np.arange(low, high + SPACING, SPACING)
 

@@ -170,11 +170,11 @@ def _expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     least = spectrum.smallest + np.exp(-at)
     if spectrum.solver == "svd":
         least = np.sqrt(least)
+    rss, size = _rss_and_size(spectrum, at)
     loss = EIGENVALUE_NOISE / np.maximum(least, EIGENVALUE_NOISE)
     if spectrum.solver == "dual" and spectrum.smallest <= 2 * spectrum.noise:
-        loss = np.maximum(np.sqrt(loss), _lost_coefficients(spectrum, at))
-    rounding = np.where(spectrum.rss0 > 0, EIGENVALUE_NOISE * _size(spectrum, at), 0.0)
-    rss = penalized_rss(spectrum, at)
+        loss = np.maximum(np.sqrt(loss), _lost_coefficients(spectrum, at, size))
+    rounding = np.where(spectrum.rss0 > 0, EIGENVALUE_NOISE * size, 0.0)
     residual = 2 * rounding / np.sqrt(rss)
     of_variances = _loss_of_variances(spectrum, (weight * at).sum(axis=0))
     if spectrum.solver == "moments":
@@ -195,7 +195,7 @@ def _expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     return max(largest, of_variances)
 
 
-def _lost_coefficients(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
+def _lost_coefficients(spectrum: Spectrum, log_t2: FloatArray, size: FloatArray) -> FloatArray:
     """Norm of coefficients that directions lost to XX' may have, relative to that of the others, (K, q).
 
     Their singular values are at most the root of the noise, and the response has at most ``sqrt(rss0)`` there.
@@ -204,7 +204,7 @@ def _lost_coefficients(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     # s / (s^2 + penalty) is largest where s^2 is the penalty.
     square = np.minimum(2 * spectrum.noise, np.maximum(penalty, np.finfo(float).tiny))
     lost = np.sqrt(square) / (square + penalty) * np.sqrt(spectrum.rss0)
-    out: FloatArray = np.minimum(lost / np.maximum(_size(spectrum, log_t2) - 1.0, np.finfo(float).tiny), 1.0)
+    out: FloatArray = np.minimum(lost / np.maximum(size - 1.0, np.finfo(float).tiny), 1.0)
     return out
 
 
@@ -242,17 +242,18 @@ def _loss_of_variances(spectrum: Spectrum, log_t2: FloatArray) -> float:
     return float(np.minimum(unsure * t2 / variance, 1.0).max(initial=0.0))
 
 
-def _size(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
-    """Norm of the coefficients at each target's own points (K, q), and of the response, which is 1."""
+def _rss_and_size(spectrum: Spectrum, log_t2: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """R, and the norm of the coefficients and of the response, which is 1, at each target's own points, (K, q)."""
     nodes = shared(log_t2)
     if nodes is not None:
-        squares = (shrinkage(spectrum.s, nodes) / spectrum.s) ** 2
-        return 1.0 + np.sqrt(blas.product(squares, spectrum.z**2))
-    out = np.empty_like(log_t2)
+        rows = np.vstack([complement(spectrum.s, nodes), (shrinkage(spectrum.s, nodes) / spectrum.s) ** 2])
+        left, squares = np.split(blas.product(rows, spectrum.z**2), 2)
+        return spectrum.rss0 + left, 1.0 + np.sqrt(squares)
+    size = np.empty_like(log_t2)
     for at in node_blocks(log_t2, spectrum.rank):
         a = rotated_coefficients(spectrum.of_targets(at[1]), log_t2[at])
-        out[at] = 1.0 + np.sqrt((a**2).sum(axis=-1))
-    return out
+        size[at] = 1.0 + np.sqrt((a**2).sum(axis=-1))
+    return penalized_rss(spectrum, log_t2), size
 
 
 def _beyond(grid: FloatArray) -> FloatArray:
