@@ -429,7 +429,7 @@ class _Allowance:
 
 
 def least_of(bands: int) -> int:
-    """Decompositions before anything is known of a part of the shares: at its edges and for the lowest degree."""
+    """Decompositions, at most, before anything is known of a part of the shares: at its edges and for one degree."""
     return len(EDGES) * len(edges(np.zeros(bands), EDGES[0])) + terms_of(bands, FIRST_DEGREE)
 
 
