@@ -97,6 +97,9 @@ class BandPosterior:
 
     def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""
+        if len(self.spectra) == 1:
+            # One band is an ordinary ridge, to the last bit.
+            return self.parts[0].coefficient_means()
         b = np.zeros((self.design.p, self.design.q), order="F")
         for part, weight in zip(self.parts, self.weight, strict=True):
             part.add_means(b, weight)
