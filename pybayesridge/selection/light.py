@@ -107,7 +107,8 @@ class _Record(ctypes.Structure):
 
 
 def _address(array: AnyArray | None) -> int | None:
-    return None if array is None else array.ctypes.data
+    # The attribute `ctypes` would make an object each time.
+    return None if array is None else array.__array_interface__["data"][0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +275,7 @@ class Walkers:
     most_columns: int
     weighted: Weighted | None = None
     node_every: int = 5
-    together_every: int = 10
+    together_every: int = 5
     recall_every: int = 10
     swap_share: float = 0.3
     _handle: int = field(default=0, init=False)

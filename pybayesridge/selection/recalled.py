@@ -9,7 +9,7 @@ of all core units is visited twice: other lists are of a unit and those that it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,9 @@ MOST_LISTS = 24
 
 MOST_ALIKE = 12
 """Units of such a list."""
+
+CORES_AT_ONCE = 64 // MOST_ALIKE
+"""Such lists whose units fit into the bits of an integer."""
 
 LEAST_ALIKE = 0.25
 """Squared correlation with its unit from which others are on its list."""
@@ -100,8 +103,7 @@ def recalled_sets(
         return []
     table = _log_joints(problem, grid, found.sets)
     lists = [_listed(found, table - logsumexp(table))]
-    for core in _alike(problem, prob, _likely(prob, CORE[1])):
-        found = _visited(trace, core, marks)
+    for found in _visited_of_few(trace, _alike(problem, prob, _likely(prob, CORE[1])), marks):
         if len(found.sets) > 1:
             lists.append(_listed(found, np.log(found.count / found.count.sum())))
     return lists
@@ -130,7 +132,7 @@ def _listed(found: _Visited, log_prob: FloatArray) -> Recalled:
     return Recalled(found.core, found.key, bounds, np.concatenate(found.sets), log_prob)
 
 
-def _alike(problem: Problem, prob: FloatArray, core: BoolArray) -> list[BoolArray]:
+def _alike(problem: Problem, prob: FloatArray, core: BoolArray) -> list[IntArray]:
     """Core units that are correlated with one of them that varies, it among them, for each of several such units."""
     units = np.flatnonzero(core)
     variance = (prob * (1.0 - prob))[units]
@@ -138,15 +140,12 @@ def _alike(problem: Problem, prob: FloatArray, core: BoolArray) -> list[BoolArra
     products = problem.block(first)
     length = np.sqrt(np.maximum(np.diag(products), 1e-300))
     square = (products / length / length[:, None]) ** 2
-    out: dict[bytes, BoolArray] = {}
+    out: dict[bytes, IntArray] = {}
     for i in np.argsort(-variance, kind="stable")[:MOST_LISTS]:
         alike = np.argsort(-square[i], kind="stable")[:MOST_ALIKE]
-        alike = alike[square[i, alike] >= LEAST_ALIKE]
-        if variance[i] < LEAST_VARIANCE or alike.size < 2:
-            continue
-        mask = np.zeros(prob.size, dtype=bool)
-        mask[units[alike]] = True
-        out[mask.tobytes()] = mask
+        alike = np.sort(units[alike[square[i, alike] >= LEAST_ALIKE]])
+        if variance[i] >= LEAST_VARIANCE and alike.size > 1:
+            out[alike.tobytes()] = alike
     return list(out.values())
 
 
@@ -170,9 +169,40 @@ def _visited(trace: Trace, core: BoolArray, marks: AnyArray) -> _Visited:
         key[size > 0] = np.bitwise_xor.reduceat(marks[units], start[:-1][size > 0])
     values, first, count = np.unique(key, return_index=True, return_counts=True)
     fits = np.flatnonzero(size[first] <= MOST_UNITS)
-    chosen = np.sort(fits[np.argsort(-count[fits], kind="stable")[:MOST_SETS]])
+    chosen = fits[_most(count[fits])]
     seen, sets = count[chosen], sorted_sets(units, start, first[chosen])
     return _Visited(core, values[chosen], sets, seen, float(seen[seen > 1].sum()) / max(trace.n, 1))
+
+
+def _most(count: IntArray) -> IntArray:
+    """Which sets were visited most, ascending; `count` is in the order of their keys."""
+    return np.sort(np.argsort(-count, kind="stable")[:MOST_SETS]).astype(np.intp)
+
+
+def _visited_of_few(trace: Trace, cores: Sequence[IntArray], marks: AnyArray) -> Iterator[_Visited]:
+    """As :func:`_visited`, of each of several cores of at most `MOST_ALIKE` units, ascending."""
+    filled = np.flatnonzero(trace.sizes)
+    for first in range(0, len(cores), CORES_AT_ONCE):
+        some = cores[first : first + CORES_AT_ONCE]
+        # A bit for each unit of each core.
+        bit, of_state = np.zeros(marks.size, dtype=np.uint64), np.zeros(trace.n, dtype=np.uint64)
+        for i, units in enumerate(some):
+            bit[units] |= np.uint64(1) << (i * MOST_ALIKE + np.arange(units.size)).astype(np.uint64)
+        if filled.size:
+            of_state[filled] = np.bitwise_or.reduceat(bit[trace.units], trace.start[filled])
+        for i, units in enumerate(some):
+            code = (of_state >> np.uint64(i * MOST_ALIKE)).astype(np.intp) & (2**MOST_ALIKE - 1)
+            count = np.bincount(code)
+            seen = np.flatnonzero(count)
+            inside = (seen[:, None] >> np.arange(units.size)) & 1 > 0
+            key = np.bitwise_xor.reduce(np.where(inside, marks[units], np.uint64(0)), axis=1)
+            order = np.argsort(key, kind="stable")
+            chosen = order[_most(count[seen][order])]
+            often = count[seen[chosen]]
+            core = np.zeros(marks.size, dtype=bool)
+            core[units] = True
+            share = float(often[often > 1].sum()) / max(trace.n, 1)
+            yield _Visited(core, key[chosen], [units[own] for own in inside[chosen]], often, share)
 
 
 def _log_joints(problem: Problem, grid: Grid, sets: list[IntArray]) -> FloatArray:

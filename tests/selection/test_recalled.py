@@ -1,5 +1,6 @@
 """Moves to sets that were visited before: what is recalled, and that the posterior stays what it is."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.light import Proposals, Recalled, Sums, Walkers
 from pybayesridge.selection.problem import problem_of_rows
-from pybayesridge.selection.recalled import recalled_sets
+from pybayesridge.selection.recalled import _visited_of_few, recalled_sets
 from pybayesridge.selection.traces import Trace
 from tests.effort import number
 from tests.selection.oracle import regression
@@ -104,6 +105,24 @@ def test_what_is_recalled():
         assert np.ptp(own - expected) < EXACT
     assert logsumexp(found.log_prob) == pytest.approx(0.0, abs=EXACT)
     assert recalled_sets(problem, grid, trace, np.zeros(6), marks) == []
+
+
+def test_what_states_have_of_a_few_units_is_counted():
+    """Of more lists of units than are treated at once, and of states without any unit, by hand."""
+    rng, n_units = np.random.default_rng(5), 30
+    sets = [np.flatnonzero(rng.random(n_units) < share) for share in rng.choice([0.0, 0.1, 0.5], 400)]
+    start = np.concatenate([[0], np.cumsum([one.size for one in sets])])
+    none = np.zeros(len(sets), dtype=np.intp)
+    trace = Trace(np.concatenate(sets).astype(np.int32), start, none, none, none.astype(np.uint64))
+    marks = rng.integers(0, 2**63, n_units, dtype=np.uint64)
+    cores = [np.sort(rng.permutation(n_units)[:size]) for size in (2, 12, 3, 5, 12, 7, 4)]
+    for core, found in zip(cores, _visited_of_few(trace, cores, marks), strict=True):
+        count = Counter(tuple(np.intersect1d(one, core).tolist()) for one in sets)
+        assert {tuple(one.tolist()): n for one, n in zip(found.sets, found.count, strict=True)} == count
+        assert np.flatnonzero(found.core).tolist() == core.tolist()
+        keys = [np.bitwise_xor.reduce(marks[one], initial=np.uint64(0)) for one in found.sets]
+        assert found.key.tolist() == sorted(keys)
+        assert found.share == pytest.approx(sum(n for n in count.values() if n > 1) / len(sets))
 
 
 def test_explanations_that_have_nothing_in_common():
