@@ -158,26 +158,31 @@ def test_a_pass_gives_the_odds_of_log_marginals(labels, s2, rows):
 @pytest.mark.every_case
 @pytest.mark.parametrize("form", ["gram", "rows", "dual"])
 @pytest.mark.parametrize("m", [5, 8, 45])
-def test_a_pass_over_many_columns_gives_the_odds_of_log_marginals(form, m):
+@pytest.mark.parametrize("known", [False, True])
+def test_a_pass_over_many_columns_gives_the_odds_of_log_marginals(form, m, known):
     """Columns are looked at by blocks, and matrices factorised by tiles: of sizes that fill these, and do not."""
-    n, d, g, noise = 27, 131, 0.3, 0.7
+    n, d, noise = 27, 131, 0.7 if known else None
     X, y = regression(13, n, d)
     problem = problem_of_rows(X, y)
     if form != "gram":
         problem = replace(problem, gram=None, rows=np.ascontiguousarray(X))
-    grid = grid_of(problem, Given(np.full(d, 0.2), g * noise, noise))
-    found, sums = walkers(problem, grid), Sums.empty(d, d)
+    grid = grid_of(problem, Given(np.full(d, 0.2), 0.2, noise) if known else Given())
+    node = int(np.abs(grid.log_g - np.log(0.3)).argmin())
+    found, sums, g = walkers(problem, grid), Sums.empty(d, d), np.exp(grid.log_g[node])
     found._struct.dual_from = 1 if form == "dual" else 0
     inside = np.sort(np.random.default_rng(m).permutation(d)[:m])
-    found.start(0, inside, 0, np.array([1, 2, 3, 4], dtype=np.uint64))
-    assert found.state(0)[2][3] == (form == "dual" and m > 1)
+    found.start(0, inside, node, np.array([1, 2, 3, 4], dtype=np.uint64))
+    assert found.state(0)[2][3] == (form == "dual")
     found.advance(0, 0, 1, sums)
     sets = [np.setdiff1d(inside, [j]) for j in range(d)], [np.union1d(inside, [j]) for j in range(d)]
     without, with_j = ([log_marginal(X, y, n, np.isin(np.arange(d), one), g, noise) for one in some] for some in sets)
-    odds = np.array([one[0][0] - other[0][0] for one, other in zip(with_j, without, strict=True)]) + np.log(0.25)
+    odds = np.array([one[0][0] - other[0][0] for one, other in zip(with_j, without, strict=True)])
+    fewer = [one.size for one in sets[0]]
+    odds += np.log(0.25) if known else [found.log_prior(k + 1, node) - found.log_prior(k, node) for k in fewer]
     at = [int(np.flatnonzero(one == j)[0]) for j, one in enumerate(sets[1])]
     coef, var = (np.array([one[k].reshape(-1)[i] for one, i in zip(with_j, at, strict=True)]) for k in (1, 2))
     assert np.allclose(sums.prob, expit(odds), rtol=ODDS, atol=0)
+    assert np.allclose(sums.absent, expit(-odds), rtol=ODDS, atol=0)
     assert np.allclose(sums.mean, expit(odds) * coef, rtol=ODDS, atol=ODDS * np.abs(coef).max())
     assert np.allclose(sums.square, expit(odds) * (coef**2 + var), rtol=ODDS, atol=0)
     assert np.isclose(sums.others[4], expit(odds).sum(), rtol=ODDS)

@@ -8,6 +8,10 @@
 /* Least variance of a coefficient, in units of that of the noise. */
 #define TINY 1e-300
 
+/* Powers of at least 1 - MOST_GAIN to this one are numbers that do not vanish. */
+#define MOST_GAIN 0.5
+#define MOST_POWER 900.0
+
 typedef struct {
     const Record *to;
     double up, down; /* prior odds of one unit more, and of the last one */
@@ -115,36 +119,66 @@ static void fill_rows(Run *run, int64_t first, int64_t size) {
 }
 
 /* h'M h of the columns h of the block, M symmetric with n rows. */
-INSIDE void squares_of_block(const double *block, const double *m, int64_t n, int64_t stride, double *out) {
+WIDE static void squares_of_block(const double *block, const double *m, int64_t n, int64_t stride, double *out) {
+    const int64_t whole = n - n % ROWS;
     memset(out, 0, BLOCK * sizeof *out);
-    for (int64_t i = 0; i < n; i += ROWS) {
-        const int64_t rows = n - i < ROWS ? n - i : ROWS;
+    for (int64_t i = 0; i < whole; i += ROWS)
         for (int64_t at = 0; at < BLOCK; at += COLUMNS) {
-            double sum[ROWS][COLUMNS] = {{0.0}};
+            double sum[ROWS][COLUMNS];
             /* Of each row what is before the diagonal. */
-            if (rows == ROWS) sums_of_products(m + i, stride, block + at, BLOCK, i, sum);
-            for (int64_t r = 0; r < rows; r++) {
-                const double *own = m + (i + r) * stride, *h = block + (i + r) * BLOCK + at;
-                for (int64_t e = rows == ROWS ? i : 0; e < i + r; e++) {
-                    const double *restrict other = block + e * BLOCK + at;
-                    for (int c = 0; c < COLUMNS; c++) sum[r][c] += own[e] * other[c];
+            sums_of_products(m + i, stride, block + at, BLOCK, i, sum);
+            for (int r = 0; r < ROWS; r++) {
+                const double *own = m + (i + r) * stride + i, *h = block + i * BLOCK + at;
+                for (int e = 0; e < r; e++)
+                    for (int c = 0; c < COLUMNS; c++) sum[r][c] += own[e] * h[e * BLOCK + c];
+                for (int c = 0; c < COLUMNS; c++) {
+                    const double x = h[r * BLOCK + c];
+                    out[at + c] += x * (own[r] * x + 2.0 * sum[r][c]);
                 }
-                for (int c = 0; c < COLUMNS; c++) out[at + c] += h[c] * (own[i + r] * h[c] + 2.0 * sum[r][c]);
             }
         }
+    for (int64_t i = whole; i < n; i++) {
+        double sum[BLOCK] = {0.0};
+        const double *own = m + i * stride, *h = block + i * BLOCK;
+        for (int64_t e = 0; e < i; e++)
+            for (int c = 0; c < BLOCK; c++) sum[c] += own[e] * block[e * BLOCK + c];
+        for (int c = 0; c < BLOCK; c++) out[c] += h[c] * (own[i] * h[c] + 2.0 * sum[c]);
     }
 }
 
 /* Whether a pass that looks at all units but those that are watched leaves this one out. */
 static int left_out(const Problem *p, int64_t unit) { return p->watched && p->is_watched[unit]; }
 
+/* Whether posterior odds are prior odds times powers of what is left over: no logarithms, for a whole block. */
+static int has_powers(const Problem *p, const Walker *w) {
+    const int fits = w->m - p->fixed < p->most_columns;
+    return fits && !p->noise && !p->odds && p->nu <= MOST_POWER && p->nu == floor(p->nu);
+}
+
+/* k / (free (1 - gain / R)^nu) of each column of a block. */
+WIDE static void squared_odds(double k, double nu, double left, const double *free, const double *gain, double *out) {
+    double base[BLOCK];
+    for (int c = 0; c < BLOCK; c++) {
+        base[c] = 1.0 - gain[c] / left;
+        out[c] = 1.0;
+    }
+    for (int64_t power = (int64_t)nu; power > 0; power /= 2) {
+        if (power % 2)
+            for (int c = 0; c < BLOCK; c++) out[c] *= base[c];
+        for (int c = 0; c < BLOCK; c++) base[c] *= base[c];
+    }
+    for (int c = 0; c < BLOCK; c++) out[c] = k / (free[c] * out[c]);
+}
+
 /* The single columns `begin` to `end` - 1 that are out, or all of them in the rows' form, by blocks of them. */
 WIDE static void by_blocks(Run *run, Walker *w, int64_t begin, int64_t end, const double *lent, const int32_t *lent_at,
                       const Sums *to) {
     const Problem *p = run->problem;
-    double square[BLOCK], explained[BLOCK], reach[BLOCK];
+    double square[BLOCK] = {0.0}, explained[BLOCK], reach[BLOCK], free[BLOCK], gain[BLOCK], squared[BLOCK];
     const double k = p->k[w->node], g = 1.0 / k, *by = w->dual ? w->py : w->b;
     const int64_t n = w->dual ? p->n : w->m;
+    const int powers = has_powers(p, w);
+    const double prior = powers ? exp(to->up) : 0.0;
     for (int64_t first = begin; first < end; first += BLOCK) {
         const int64_t size = end - first < BLOCK ? end - first : BLOCK;
         if (size < BLOCK) memset(run->block, 0, (size_t)(n * BLOCK) * sizeof(double));
@@ -154,21 +188,34 @@ WIDE static void by_blocks(Run *run, Walker *w, int64_t begin, int64_t end, cons
         memset(reach, 0, sizeof reach);
         for (int64_t i = 0; i < n; i++)
             for (int c = 0; c < BLOCK; c++) reach[c] += by[i] * run->block[i * BLOCK + c];
+        for (int64_t c = 0; c < size && !w->dual; c++) reach[c] = w->cross[first + c] - reach[c];
+        for (int64_t c = 0; c < BLOCK; c++) {
+            free[c] = (w->dual ? explained[c] : square[c] - explained[c]) + k;
+            if (!(free[c] > k)) free[c] = k;
+            gain[c] = reach[c] * reach[c] / free[c];
+        }
+        if (powers) squared_odds(k, p->nu, w->left_over, free, gain, squared);
         for (int64_t c = 0; c < size; c++) {
             const int64_t j = first + c, unit = p->unit_of[j];
-            const int in = w->place[j] >= 0;
-            if ((in && !w->dual) || width(p, unit) > 1 || left_out(p, unit)) continue;
-            double free = (w->dual ? explained[c] : square[c] - explained[c]) + k;
-            double r = w->dual ? reach[c] : w->cross[j] - reach[c];
-            if (in) { /* x'P x with it: as if it had left */
-                const double own = g * (1.0 - g * explained[c]);
-                free = 1.0 / (own > TINY ? own : TINY);
-                r = g * r * free;
-            } else if (!(free > k)) free = k;
-            const double gain = r * r / free, sign = in ? 1.0 : -1.0;
-            const double value = count_unit(to, unit, log_odds(run, w, unit, sign, -sign * log(free), gain, to));
+            if (width(p, unit) > 1 || left_out(p, unit)) continue;
+            double value, coef, var;
+            if (w->place[j] < 0) {
+                if (powers && gain[c] < MOST_GAIN * w->left_over) {
+                    const double odds = prior * sqrt(squared[c]);
+                    value = odds / (1.0 + odds);
+                    to->to->prob[unit] += value;
+                    to->to->absent[unit] += 1.0 / (1.0 + odds);
+                } else value = count_unit(to, unit, log_odds(run, w, unit, -1.0, log(free[c]), gain[c], to));
+                coef = reach[c] / free[c];
+                var = noise_of(p, w, w->left_over - gain[c]) / free[c];
+            } else if (w->dual) { /* from x'P x and x'P y with it */
+                const double own = g * (1.0 - g * explained[c]), v = own > TINY ? own : TINY;
+                coef = g * reach[c];
+                value = count_unit(to, unit, log_odds(run, w, unit, 1.0, log(v), coef * coef / v, to));
+                var = noise_of(p, w, w->left_over) * v;
+            } else continue;
             to->to->sums[4] += value;
-            count(to, j, value, r / free, noise_of(p, w, w->left_over - (in ? 0.0 : gain)) / free);
+            count(to, j, value, coef, var);
         }
     }
 }
