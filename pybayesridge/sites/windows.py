@@ -32,9 +32,10 @@ from pybayesridge.sites.separation import DIGITS, LEAST, separation
 
 Fit = TypeVar("Fit", bound=SitesFit)
 
-SPACING, RATIO = 0.7, 1.5
-"""Distance of windows in standard deviations of the function by one normal distribution, and in those of a window:
-the ripple is 3e-4. With twice the distance standard deviations stay up to 6 % too small where two levels separate."""
+SPACING, WIDER, RATIO = 0.7, 1.4, 1.5
+"""Distance of windows in standard deviations of the function by one normal distribution, also where there would be
+too many: that leaves standard deviations up to 6 % too small where two levels separate, and hardly more
+than otherwise where one does. And in standard deviations of a window: the ripple is 3e-4."""
 
 SHARED, SEVERAL = 4, 3
 """Rows that are moved for each direction, the least, and directions, the most: with more, as where many columns
@@ -46,9 +47,9 @@ DROP = 6.0
 NARROW = 0.5
 """The posterior is split where linear predictors that are moved vary by so much, in root mean square."""
 
-SMALL, PARTS = 1e5, 12
+SMALL, PARTS = 1e5, 8.5
 """Rows times squared coordinates, which a sweep costs, up to which a second direction is looked at, and parts along
-one, about."""
+one, about, times the distance."""
 
 WIDE = 0.35
 """A second direction is looked at where standard deviations along it are such a part of the first's or larger: they
@@ -97,7 +98,7 @@ def moved_by(basis: FloatArray, columns: FloatArray, likelihood: RowSites) -> Fl
 
 
 def split(
-    node: Approximation, space: Any, likelihood: RowSites, moved: FloatArray, depth: int
+    node: Approximation, space: Any, likelihood: RowSites, moved: FloatArray, depth: int, spacing: float = SPACING
 ) -> list[Approximation] | None:
     """The parts of the posterior at a node by windows, with their parts of the evidence; the node where it is narrow.
 
@@ -113,6 +114,8 @@ def split(
         Of coordinates of unit prior variance.
     depth : int
         Directions along which it is split, the most.
+    spacing : float
+        Of windows, in standard deviations.
     """
     gaussian = node.gaussian(space)
     half = np.stack([gaussian.half(row) for row in moved])
@@ -124,7 +127,7 @@ def split(
     others = float(np.sqrt(max(values[-2], 0.0))) if depth > 1 else 0.0
     for halving in range(HALVINGS + 1):
         try:
-            parts = _along(node, space, likelihood, row, float(row @ gaussian.mean), 0.5**halving * SPACING * sd)
+            parts = _along(node, space, likelihood, row, float(row @ gaussian.mean), 0.5**halving * spacing * sd)
         except FloatingPointError:
             parts = None
         if parts is not None:
@@ -133,7 +136,7 @@ def split(
         return parts
     out: list[Approximation] = []
     for part in parts:
-        again = split(part, space, likelihood, moved, depth - 1)
+        again = split(part, space, likelihood, moved, depth - 1, spacing)
         if again is None:
             return None
         out += again
@@ -204,17 +207,18 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
         Most parts, about.
     """
     depth = min(len(moved), 2 if fit.likelihood.n * moved.shape[1] ** 2 <= SMALL else 1)
-    while depth and len(fit.nodes) * PARTS**depth > most:
-        depth -= 1
-    if not depth:
+    ways = [(each, spacing) for each in range(depth, 0, -1) for spacing in (SPACING, WIDER)]
+    few = [way for way in ways if len(fit.nodes) * (PARTS / way[1]) ** way[0] <= most]
+    if not few:
         return fit, np.zeros(fit.weight.size)
+    depth, spacing = few[0]
     order = np.argsort(fit.weight)
     some = order[np.cumsum(fit.weight[order]) > LITTLE]
     change, lost, sweeps = np.full(fit.weight.size, np.nan), 0.0, 0
     parts: list[list[Approximation]] = [[node] for node in fit.nodes if isinstance(node, Approximation)]
     for i in some[::-1].tolist():
         (node,), space = parts[i], fit.space_at(i)
-        found = split(node, space, fit.likelihood, space.in_units(moved, node.log_t2), depth)
+        found = split(node, space, fit.likelihood, space.in_units(moved, node.log_t2), depth, spacing)
         if found is None:
             lost += float(fit.weight[i])
             if lost > MOST_LOST:
