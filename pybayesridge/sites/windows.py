@@ -34,8 +34,9 @@ Fit = TypeVar("Fit", bound=SitesFit)
 
 SPACING, WIDER, RATIO = 0.7, 1.4, 1.5
 """Distance of windows in standard deviations of the function by one normal distribution, also where there would be
-too many: that leaves standard deviations up to 6 % too small where two levels separate, and hardly more
-than otherwise where one does. And in standard deviations of a window: the ripple is 3e-4."""
+too many, or coefficients have no posterior variance: that leaves standard deviations up to 6 % too small where two
+levels separate, and hardly more than otherwise where one does. And in standard deviations of a window: the ripple is
+3e-4."""
 
 SHARED, SEVERAL = 4, 3
 """Rows that are moved for each direction, the least, and directions, the most: with more, as where many columns
@@ -64,7 +65,7 @@ SWEEPS, HALVINGS = 40, 3
 LITTLE = 1e-5
 """Weight of the least likely nodes together that are not split."""
 
-TOL = 1e-3
+TOL = 1e-2
 """Accuracy of the approximation in a window, in posterior standard deviations."""
 
 
@@ -207,7 +208,8 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
         Most parts, about.
     """
     depth = min(len(moved), 2 if fit.likelihood.n * moved.shape[1] ** 2 <= SMALL else 1)
-    ways = [(each, spacing) for each in range(depth, 0, -1) for spacing in (SPACING, WIDER)]
+    spacings = (SPACING, WIDER) if fit.moments_that_exist()["has_variance"] else (WIDER,)
+    ways = [(each, spacing) for each in range(depth, 0, -1) for spacing in spacings]
     few = [way for way in ways if len(fit.nodes) * (PARTS / way[1]) ** way[0] <= most]
     if not few:
         return fit, np.zeros(fit.weight.size)
