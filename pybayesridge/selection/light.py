@@ -275,7 +275,7 @@ class Walkers:
     most_columns: int
     weighted: Weighted | None = None
     node_every: int = 5
-    together_every: int = 5
+    together_every: int = 10
     recall_every: int = 10
     swap_share: float = 0.3
     _handle: int = field(default=0, init=False)
