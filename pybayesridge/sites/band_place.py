@@ -195,7 +195,7 @@ def placed(problem: MixedProblem, seen: Seen, prior: BetaPrime, power: float) ->
     for each in coordinates.to_try():
         around = each.around(terms.variances(factors) * terms.size)
         mode, root = _mode_around(seen, around, factors, power)
-        if around.suits(partial(height_of, seen, around, power=power), mode):
+        if around.suits(partial(height_of, seen.copied(), around, power=power), mode):
             break
     # The density may be flat where it is highest, and fall steeply further away: what spacing suits it, a first
     # lattice tells better than the curvature at the mode.

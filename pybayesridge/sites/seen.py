@@ -83,15 +83,13 @@ class Seen:
         """Forget all but the last approximation, which is near a place in other coordinates."""
         self.found, self.places = self.found[-1:], place[None]
 
+    def copied(self) -> Seen:
+        """The same places, to which others may be added for something else."""
+        return replace(self, places=self.places.copy(), found=list(self.found), sweeps=0)
+
     def of_shape(self, log_shape: float) -> Seen:
         """The same places for another value of the likelihood's further parameter, which sites then start from."""
-        return replace(
-            self,
-            likelihood=self.likelihood.of_shape(log_shape),
-            places=self.places.copy(),
-            found=list(self.found),
-            sweeps=0,
-        )
+        return replace(self.copied(), likelihood=self.likelihood.of_shape(log_shape))
 
     def _remember(self, place: FloatArray, new: Approximation) -> None:
         self.sweeps += new.n_iter
