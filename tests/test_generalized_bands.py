@@ -13,7 +13,7 @@ from scipy.special import betaln, expit, gammaln, logsumexp
 from pybayesridge import BayesRidge, load
 from pybayesridge.bands.mixed_sampled import SampledPoints
 from pybayesridge.exceptions import DegenerateFitWarning
-from pybayesridge.sites import band_place
+from pybayesridge.sites import band_integral, band_place
 from pybayesridge.sites.band_fit import BandSitesFit
 from pybayesridge.sites.seen import Seen
 
@@ -349,6 +349,13 @@ def test_separated_by_a_group_alone():
     assert np.isfinite(res.conf_int()).all().all()
     with pytest.raises(ValueError, match="improper"):
         BayesRidge.from_formula("y ~ x + (1 | g)", frame, family="binomial", flat_in="link").fit()
+
+
+def test_nodes_at_which_expectation_propagation_does_not_settle(grouped):
+    node = replace(grouped.sites_fit.nodes[0], converged=True)
+    for weight, change, enough in ((1e-6, 0.2, True), (1e-6, 0.7, False), (0.1, 0.001, False)):
+        nodes = (node, replace(node, converged=False, change=change))
+        assert band_integral._settled(nodes, np.array([1 - weight, weight])) == enough
 
 
 HERD = """

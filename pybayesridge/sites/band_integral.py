@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pybayesridge._types import FloatArray
 from pybayesridge.bands.covariance import Factors
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.ridge.prior import BetaPrime
@@ -23,6 +24,11 @@ SLOW = 1.5
 
 FAR = 4.0
 """Logs of totals relative to the latent variance that the lattice goes beyond if the density falls so slowly."""
+
+ROUGH, NEGLIGIBLE = 0.5, 1e-6
+"""Nodes whose moments are off by at most `ROUGH` standard deviations are right if these, times the weights, are
+together negligible: in the tails, with coefficients up to thousands of times as large as elsewhere, EP may not settle
+further."""
 
 IMPROPER = (
     "the posterior of the variances is improper: the columns of the bands separate the responses, and the prior does "
@@ -59,13 +65,21 @@ def summed(
         at_edge=False,
         grid=None,
         grid_scores=None,
-        converged=integral.enough and all(node.converged for node in nodes),
+        converged=integral.enough and _settled(nodes, weight),
         n_iter=seen.sweeps,
         factors=factors,
         parts=(Part(coordinates, lattice, likelihood.latent_variance, 1.0),),
         log_unit=problem.log_unit,
         prior_fall=of_total.fall,
     )
+
+
+def _settled(nodes: tuple[Approximation, ...], weight: FloatArray) -> bool:
+    """Whether the approximations at all nodes are as good as their weights ask."""
+    left = [
+        (node.change, w * node.change) for node, w in zip(nodes, weight.tolist(), strict=True) if not node.converged
+    ]
+    return not left or (max(left)[0] <= ROUGH and sum(part for _, part in left) <= NEGLIGIBLE)
 
 
 def _fall(
