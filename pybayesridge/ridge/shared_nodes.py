@@ -9,15 +9,19 @@ doubled until the estimated error is small for every target, as in :mod:`pybayes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.interpolate import BSpline, make_interp_spline
+import scipy
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.ridge.density import fall, on_common_grid
 from pybayesridge.ridge.profile import PenaltyModel, complement, search_grid, shrinkage
 from pybayesridge.ridge.quadrature import DROP, Quadrature, coarse_grid, within
 from pybayesridge.ridge.spectrum import Spectrum
+
+if TYPE_CHECKING:
+    from scipy.interpolate import BSpline
 
 CORE = 8.0
 """Nodes are about evenly spaced where a density is above its maximum less this, in logarithm."""
@@ -96,7 +100,7 @@ class _Paced:
             information -= 0.5 * kept.sum(axis=1) ** 2 / max(model.likelihood.count, spectrum.rank, 1)
         pace = np.sqrt(np.maximum(information, 0.0) + 1 / (WIDEST**2 + (WIDENING * (at - least)) ** 2))
         u = np.concatenate([np.zeros(1), np.cumsum((pace[1:] + pace[:-1]) / 2 * np.diff(at))])
-        return cls(make_interp_spline(u, at, k=DEGREE), float(u[-1]))
+        return cls(scipy.interpolate.make_interp_spline(u, at, k=DEGREE), float(u[-1]))
 
     def log_t2(self, u: FloatArray) -> FloatArray:
         """The nodes."""
