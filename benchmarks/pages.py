@@ -104,6 +104,7 @@ PAGES = {
     "prior_r2": script("prior_r2"),
     "selection_calibration": module("selection_calibration"),
     "binary_calibration": module("binary_calibration", small=SMALL),
+    "separation": module("separation", small=SMALL),
     "counts": module("counts", small=SMALL),
     "ordinal": module("ordinal", small=SMALL),
     "beta_binomial": module("beta_binomial", small=SMALL),

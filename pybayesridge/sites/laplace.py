@@ -238,10 +238,12 @@ def _search(
     beyond the top the log posterior may be straight, where the next step would be anywhere. The whole step changes
     linear predictors by at most `far` units.
     """
+    if not np.isfinite(far):
+        return at, rows.times(at), best
     first = max(0, int(np.log2(max(far, 1.0) / LONGEST)))
     found = None
     for halving in range(first, first + HALVINGS):
-        new = at + direction / 2.0**halving
+        new = at + np.ldexp(direction, -halving)
         eta = rows.times(new)
         value = height(new, eta)
         if found is not None and not value > found[2]:

@@ -9,7 +9,7 @@ from pybayesridge.binomial.tilted import tilted_moments
 from pybayesridge.sites.acceleration import History
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
-from pybayesridge.sites.laplace import laplace
+from pybayesridge.sites.laplace import _search, laplace
 from pybayesridge.sites.prior import log_prior
 from pybayesridge.sites.tilted import Cavity
 from tests.binomial import brute_force
@@ -53,6 +53,25 @@ def test_ep_is_close_to_the_posterior(case, t2):
     assert (np.abs(own_mean - mean) <= EP_MEAN_TOL * sd).all()
     np.testing.assert_allclose(np.sqrt(np.diag(own_cov)), sd, rtol=EP_SD_TOL)
     assert found.log_evidence == pytest.approx(evidence, abs=EP_EVIDENCE_TOL)
+
+
+class Identity:
+    """Rows whose linear predictors are the coefficients."""
+
+    times = staticmethod(np.asarray)
+
+
+@pytest.mark.parametrize(
+    ("length", "end"), [(1.0, (1.0, 1.0)), (1e20, (0.5, 2.0)), (1e304, (0.5, 2.0)), (np.inf, (0.0, 0.0))]
+)
+def test_steps_of_any_length_are_shortened_to_the_top(length, end):
+    def height(at, _):
+        return -abs(float(at[0]) - 1.0)
+
+    at, eta, best = _search(height, Identity(), np.zeros(1), np.full(1, length), -1.0, 1e-12, length, 1.0)
+    assert end[0] <= at[0] <= end[1]
+    assert eta[0] == at[0]
+    assert best == height(at, eta)
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
