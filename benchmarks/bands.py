@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ LOOSE = 0.1
 
 FEWEST = 33
 """Least number of decompositions for many responses with three bands."""
+
+DRAWS = (20, 100)
+"""Penalties that himalaya draws at random for many responses: few, and as many as it draws by default."""
 
 OURS, REML = "ours", 'ours, `fit("reml")`'
 
@@ -495,7 +499,7 @@ def of_many(n: int, each: int, q: int) -> dict[str, dict[str, list[float]]]:
             OURS: by_bands(labels, tol=LOOSE),
             f"ours, `maxiter={FEWEST}`": by_bands(labels, tol=LOOSE, maxiter=FEWEST),
             "ours, one penalty": by_bands(None),
-            "himalaya, 20 draws": lambda y, x: by_himalaya(y, x, 20),
+            **{f"himalaya, {draws} draws": partial(by_himalaya, draws=draws) for draws in DRAWS},
         },
         sets(),
     )
@@ -584,7 +588,7 @@ WORDS = {
     "many responses": (
         "Many responses, three feature spaces of the same size, whose sizes of effects differ between responses; "
         f"R-squared of as many new rows, the mean over responses. Ours by `fit(tol={LOOSE})`; himalaya as "
-        "before, with 20 draws."
+        f"before, with {DRAWS[0]} draws and with its default of {DRAWS[1]}."
     ),
 }
 
