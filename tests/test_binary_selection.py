@@ -208,10 +208,11 @@ def test_units_of_columns_and_their_order_of_magnitude():
     assert 0.3 < three.slab_var / one.slab_var < 3.0
 
 
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.ConvergenceWarning")
 def test_perfect_prediction_has_a_defined_answer():
     x = np.linspace(-1, 1, 20)
     X = np.column_stack([x, np.random.default_rng(1).standard_normal((20, 3))])
-    res = SpikeSlab(x > 0, X, family="binomial").fit(**QUICK)
+    res = SpikeSlab(x > 0, X, family="binomial").fit(**QUICK, maxiter=500_000)
     assert res.inclusion_prob["x1"] > 0.95
     assert np.isfinite(res.params).all()
     assert res.fittedvalues[x > 0.3].min() > 0.8

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 from scipy.stats import norm, t
 
-from pybayesridge import BayesRidge, PrecisionWarning, SpikeSlab, compare_loo
+from pybayesridge import BayesRidge, ConvergenceWarning, PrecisionWarning, SpikeSlab, compare_loo
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.states import _sum_of_exponentials, log_mean_inverse
@@ -514,7 +514,8 @@ def test_without_noise_there_is_no_density(method):
 def test_few_effective_draws_are_reported(monkeypatch):
     rng = np.random.default_rng(2)
     x = rng.normal(size=(12, 1))
-    fit = SpikeSlab(x[:, 0] > 0, x, family="binomial").fit("exact", mcse=0.1, chains=1)
+    with pytest.warns(ConvergenceWarning):
+        fit = SpikeSlab(x[:, 0] > 0, x, family="binomial").fit("exact", mcse=0.1, chains=1, maxiter=300_000)
     monkeypatch.setattr("pybayesridge.results.leave_one_out.FEWEST_DRAWS", np.inf)
     with pytest.warns(PrecisionWarning, match=r"leave-one-out predictions of 12 row\(s\) rest on fewer than"):
         fit.loo()

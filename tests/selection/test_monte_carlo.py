@@ -13,7 +13,7 @@ from pybayesridge import ConvergenceWarning, PrecisionWarning, SpikeSlab, load
 from pybayesridge.data.units import units_of
 from pybayesridge.selection import enumeration, estimates, states
 from pybayesridge.selection.estimates import HEAVY, Tallies, estimate
-from tests.effort import number
+from tests.effort import number, only_thorough
 
 SEEDS = number(30, 6)
 SPREAD = 1.2 * np.sqrt(chi2.isf(1e-6, SEEDS) / SEEDS)  # root mean square of z scores of a kind, errors 20 % too small
@@ -237,6 +237,7 @@ def stated_errors(res: SpikeSlab, new: pd.DataFrame) -> dict[str, np.ndarray]:
     }
 
 
+@only_thorough
 def test_every_error_is_larger_where_few_sets_are_far_larger(monkeypatch):
     """The same walk with and without the factor: nothing is left without it."""
     rng = np.random.default_rng(0)

@@ -16,6 +16,7 @@ from pybayesridge.exceptions import DegenerateFitWarning
 from pybayesridge.sites import band_integral, band_place
 from pybayesridge.sites.band_fit import BandSitesFit
 from pybayesridge.sites.seen import Seen
+from tests.effort import only_thorough
 
 ABOUT = 2.5
 """Errors of integrals are estimates: 1.4 of them is the most seen."""
@@ -155,6 +156,7 @@ def by_grid(fit: BandSitesFit, center: np.ndarray, spread: np.ndarray) -> tuple[
     return mean, np.sqrt(weight @ values[:, 1:] ** 2 - mean**2)
 
 
+@only_thorough
 @pytest.mark.parametrize(
     ("seed", "levels", "sds"), [(0, (15, 7, 3), (1.5, 1.5, 0.03)), (3, (20, 6, 3), (0.6, 0.4, 0.5))]
 )
@@ -324,6 +326,7 @@ def test_a_variance_at_zero_is_said():
     assert res.variance_components().loc["h", "mean"] < 1e-12
 
 
+@only_thorough
 def test_the_error_of_the_integral_is_stated_where_a_variance_is_near_zero():
     rng = np.random.default_rng(0)
     n = 120

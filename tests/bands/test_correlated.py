@@ -493,6 +493,7 @@ def test_pictures(res):
     res.plot_variance_components(what="sd")
 
 
+@only_thorough
 def test_several_responses_weights_and_a_known_noise(study):
     data = study.assign(y2=-2 * study["y"] + study["z"])
     both = BayesRidge.from_formula("y + y2 ~ x + (x | g)", data, unpenalized="fixed", weights="w").fit()
@@ -647,6 +648,7 @@ def test_four_dimensions_by_weighted_points(monkeypatch):
     assert np.abs(first - second).div(fine.variance_components()["sd"], axis=0).max().max() < 3 * MANY_DIMENSIONS
 
 
+@only_thorough
 def test_several_variances_near_zero_are_refined_along_their_axes(monkeypatch):
     """Two variances near zero and their correlation: the lattices for all axes alike are not fine enough."""
     rng = np.random.default_rng(0)

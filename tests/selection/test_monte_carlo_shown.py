@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab, pool
-from tests.effort import number
+from tests.effort import number, only_thorough
 
 SEEDS = number(24, 8)
 ALONE = 6.0  # the largest z score
@@ -84,6 +84,7 @@ def test_odds_ratios_have_the_errors_of_the_table():
     assert "Monte Carlo standard error of elpd" in repr(res.loo())
 
 
+@only_thorough
 def test_errors_of_pooled_fits_are_those_of_means_of_independent_fits(sampled):
     fits = [SpikeSlab.from_formula(FORMULA, frame()).fit(mcse=0.1, rng=seed) for seed in (1, 2)]
     each = [tables(fit)["mcse"] for fit in fits]
