@@ -145,6 +145,10 @@ class Lattice:
         out: FloatArray = np.minimum(changes, changes**3)
         return out
 
+    def largest_error(self, functions: FloatArray) -> float:
+        """The largest of these."""
+        return max(self.error(functions), float(self.errors_along_axes(functions).max()))
+
     def changed(self, change: FloatArray) -> Lattice:
         """The lattice of a density whose logs at the points differ by so much, (M,)."""
         return replace(self, log_density=self.log_density + change)

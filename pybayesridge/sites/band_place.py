@@ -80,13 +80,15 @@ class Integral:
 class Place:
     """Coordinates that suit a posterior, its middle, a root of its covariance, and where lattices begin.
 
-    `begin` are positions on the :data:`LADDER`; without any, the first ones.
+    `begin` are positions on the :data:`LADDER`; without any, the first ones. Points of lattices are within a fall of
+    the log density by `drop`.
     """
 
     coordinates: CovarianceCoordinates
     middle: FloatArray
     root: FloatArray
     begin: tuple[int, ...] = ()
+    drop: float = DROP
 
     def with_log_unit(self, log_unit: float) -> Place:
         """The same where the prior has another unit."""
@@ -103,9 +105,13 @@ class Place:
         begin = np.abs(np.array(LADDER)[:, None] - distance).argmin(axis=0)
         return replace(self, begin=tuple(begin.tolist()))
 
+    def within(self, drop: float) -> Place:
+        """The same, whose lattices are within another fall of the log density."""
+        return replace(self, drop=drop)
+
     def integral(self, density: Density, functions: Functions, tol: float) -> Integral:
         """By a lattice."""
-        how = Refinement(LADDER, DROP, step=_step, spare=SPARE, begin=self.begin)
+        how = Refinement(LADDER, self.drop, step=_step, spare=SPARE, begin=self.begin)
         lattice, kept, error, _ = refined(density, self.middle, self.root, functions, tol, how)
         return Integral(lattice, kept, error, error <= tol and lattice.complete)
 
@@ -129,6 +135,10 @@ class SampledPlace:
 
     def beginning_as(self, lattice: Lattice | SampledPoints) -> SampledPlace:
         """The same: points are those that were drawn."""
+        return self
+
+    def within(self, drop: float) -> SampledPlace:
+        """The same, likewise."""
         return self
 
     def integral(self, density: Density, functions: Functions, tol: float) -> Integral:
@@ -197,9 +207,29 @@ def placed(problem: MixedProblem, seen: Seen, prior: BetaPrime, power: float) ->
         mode, root = _mode_around(seen, around, factors, power)
         if around.suits(partial(height_of, seen.copied(), around, power=power), mode):
             break
-    # The density may be flat where it is highest, and fall steeply further away: what spacing suits it, a first
-    # lattice tells better than the curvature at the mode.
-    for _ in range(2):
+    return _by_lattices(seen, Place(around, mode, root), power, 2)
+
+
+def placed_near(
+    problem: MixedProblem, seen: Seen, near: Place, prior: BetaPrime, power: float
+) -> Place | SampledPlace:
+    """The same for a posterior like another one, whose place is known, with `seen` in its coordinates."""
+    own = near.with_log_unit(problem.coordinates(prior, seen.likelihood.latent_variance).log_unit)
+    found = _by_lattices(seen, own, power, 1)
+    if found.coordinates.suits(partial(height_of, seen.copied(), found.coordinates, power=power), found.middle):
+        return found
+    return placed(problem, seen, prior, power)
+
+
+def _by_lattices(seen: Seen, place: Place, power: float, times: int) -> Place:
+    """The place where a density has the moments that first lattices tell, each from the place that the last has told.
+
+    The density may be flat where it is highest, and fall steeply further away: what spacing suits it, a lattice tells
+    better than the curvature at the mode.
+    """
+    terms = seen.space.terms
+    around, mode, root = place.coordinates, place.middle, place.root
+    for _ in range(times):
         around = replace(around, window=_window(root, terms.count))
         lattice, _ = grown(partial(_density, seen, around, power), mode, FIRST * root, FIRST_DROP)
         mode, root = _moments(lattice, terms.order)
@@ -223,14 +253,19 @@ def _mode_around(
 
 def asked(seen: Seen, place: Place | SampledPlace, power: float) -> tuple[Density, Functions]:
     """The density to be integrated, and functions whose means are to be accurate."""
-    coordinates, space = place.coordinates, seen.space
-    unit = np.r_[np.full(space.k, float(space.design.n)), space.diagonal]
+    coordinates = place.coordinates
 
     def functions(points: Lattice | SampledPoints, kept: FloatArray) -> FloatArray:
-        at, c = coordinates.factors(points.points), seen.likelihood.latent_variance
-        return watched(space.terms, at, points.weight, kept[:, 1:], unit, c)
+        return watched_at(seen, coordinates.factors(points.points), points.weight, kept[:, 1:])
 
     return partial(_density, seen, coordinates, power), functions
+
+
+def watched_at(seen: Seen, factors: Factors, weight: FloatArray, mean: FloatArray) -> FloatArray:
+    """Functions (M, J) whose means are to be accurate, from the means of all coefficients at points (M, k + p)."""
+    space = seen.space
+    unit = np.r_[np.full(space.k, float(space.design.n)), space.diagonal]
+    return watched(space.terms, factors, weight, mean, unit, seen.likelihood.latent_variance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,22 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.spatial import cKDTree
 from scipy.special import logsumexp
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import AnyArray, BoolArray, FloatArray
+from pybayesridge.bands.lattice import Lattice
 from pybayesridge.bands.mixed_problem import MixedProblem
+from pybayesridge.bands.mixed_sampled import SampledPoints
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.arrow_bands import ArrowSpace
 from pybayesridge.sites.band_fit import BandSitesFit
 from pybayesridge.sites.band_integral import summed
-from pybayesridge.sites.band_place import ACCEPTED, MOST, Place, SampledPlace, asked, height_of, placed
+from pybayesridge.sites.band_place import (
+    ACCEPTED,
+    DROP,
+    MOST,
+    Place,
+    SampledPlace,
+    asked,
+    height_of,
+    placed,
+    placed_near,
+    watched_at,
+)
 from pybayesridge.sites.bands import BandSpace
 from pybayesridge.sites.fit import MOST_LOST, MOST_UNSURE, over_forms
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.sites.seen import Seen
-from pybayesridge.sites.shape import ACCURACY, ShapeGrid, integrate_shape, top_of
+from pybayesridge.sites.shape import ACCURACY, ShapeGrid, ShapePrior, integrate_shape, top_of
 
 ROOM = 2.0
 """The log of the total with the most probable further parameter is to be smaller by so much."""
@@ -29,6 +43,9 @@ BY_EP = 5e-3
 """Weight of the least likely nodes together that stay by Laplace's approximation where EP starts from that: their
 means are off by some tenths of a standard deviation, and those of the fit by such a part of that."""
 
+ROUNDS = 4
+"""So often it is looked for such nodes at the most."""
+
 PASSES, FAR_SHAPE = 4, 1.0
 """Where the most probable value of a further parameter is so far from that for which the variances were located, both
 are located again, at most so many times."""
@@ -36,6 +53,13 @@ are located again, at most so many times."""
 LITTLE, HALF = 2e-5, 0.5
 """Where values of a further parameter are mixed, the least likely nodes of each are left out: about so much weight of
 the whole at the most, and of the nodes of a value."""
+
+LEAST_DROP, MORE = 5.0, 2.0
+"""Where the further parameter is less probable lattices end at a smaller fall of the log density, but no smaller than
+the first of these, and the log of the accepted error is larger, by the second at the most."""
+
+OF_TOL = 0.25
+"""Accepted error of the integral over the further parameter in units of `tol`."""
 
 NOISELESS = (
     "the columns of the bands explain the responses but for next to no noise, less than a thousandth of their "
@@ -56,52 +80,123 @@ class OfShapes:
     most: float = np.inf
 
 
-def over_shapes(problem: MixedProblem, seen: Seen, prior: BetaPrime, power: float, tol: float) -> OfShapes:
-    """The integrals over the variances for values of the likelihood's further parameter.
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where the posterior of the variances is for the most probable value of a further parameter.
 
-    All have the same coordinates: only the unit of the prior differs.
+    Attributes
+    ----------
+    problem : MixedProblem
+    prior : BetaPrime
+    power, tol : float
+    seen : Seen
+        For the likelihood at the `top`.
+    place : Place or SampledPlace
+    top, spacing : float
+    fit : BandSitesFit
+        At the top.
     """
-    likelihood = seen.likelihood
-    shapes = likelihood.unknown_shape
-    assert shapes is not None
-    start = float(np.clip(likelihood.first_shape(), shapes.low, shapes.high))
-    for _ in range(PASSES):
-        first = seen.of_shape(start)
-        place = placed(problem, first, prior, power)
 
-        def of_unit(one: Likelihood) -> Place | SampledPlace:
-            return place.with_log_unit(problem.coordinates(prior, one.latent_variance).log_unit)  # noqa: B023
+    problem: MixedProblem
+    prior: BetaPrime
+    power: float
+    tol: float
+    seen: Seen
+    place: Place | SampledPlace
+    top: float
+    spacing: float
+    fit: BandSitesFit
+
+    @property
+    def height(self) -> float:
+        """The log density of the further parameter at the top."""
+        return self.fit.log_evidence + _prior_of(self.seen.likelihood)(self.top)
+
+
+def _prior_of(likelihood: Likelihood) -> ShapePrior:
+    """The prior of the further parameter of a likelihood, whether it has a value or not."""
+    shapes = likelihood.of_shape(np.nan).unknown_shape
+    assert shapes is not None
+    return shapes
+
+
+def located(
+    problem: MixedProblem, seen: Seen, prior: BetaPrime, power: float, tol: float, like: Located | None = None
+) -> Located:
+    """Where the variances and the likelihood's further parameter are, searched from where another form has them."""
+    shapes = _prior_of(seen.likelihood)
+    start = seen.likelihood.first_shape() if like is None else like.top
+    start = float(np.clip(start, shapes.low, shapes.high))
+    near = None if like is None or isinstance(like.place, SampledPlace) else like
+    for _ in range(PASSES):
+        if near is None:
+            first = seen.of_shape(start)
+            place = placed(problem, first, prior, power)
+        else:
+            first = replace(near.seen.copied(), likelihood=seen.likelihood.of_shape(start))
+            place = placed_near(problem, first, near.place, prior, power)
+        near = None
 
         def height(log_shape: float) -> float:
             other = first.of_shape(log_shape)  # noqa: B023
-            own = of_unit(other.likelihood)
+            own = _of_unit(problem, place, other, prior)  # noqa: B023
             return height_of(other, own.coordinates, own.middle, power) + shapes(log_shape)
 
         node = first.at(place.middle, place.coordinates.factors(place.middle))
-        guess = float(np.clip(likelihood.shape_near(node.mean), shapes.low, shapes.high))
+        guess = float(np.clip(first.likelihood.shape_near(node.mean), shapes.low, shapes.high))
         top, spacing = top_of(height, guess, shapes)
-        _check_noise(first, place, likelihood.of_shape(top).latent_variance)
+        _check_noise(first, place, first.likelihood.of_shape(top).latent_variance)
         if abs(top - start) <= max(spacing, FAR_SHAPE):
             break
         start = top
     at_top = first.of_shape(top)
-    suited = of_unit(at_top.likelihood)
+    suited = _of_unit(problem, place, at_top, prior)
     place = suited.settled(*asked(at_top, suited, power), tol)
-    fits: dict[float, BandSitesFit] = {}
+    fit = summed(problem, at_top.of_shape(top), place, prior, power, tol)
+    return Located(problem, prior, power, tol, at_top, place, top, spacing, fit)
+
+
+def _of_unit(
+    problem: MixedProblem, place: Place | SampledPlace, seen: Seen, prior: BetaPrime
+) -> Place | SampledPlace:
+    """A place with the prior that a likelihood has: all have the same coordinates, only its unit differs."""
+    return place.with_log_unit(problem.coordinates(prior, seen.likelihood.latent_variance).log_unit)
+
+
+def over_shapes(found: Located, highest: float) -> OfShapes:
+    """The integrals over the variances for values of the likelihood's further parameter.
+
+    Parameters
+    ----------
+    found : Located
+    highest : float
+        The log density at the top of the most probable form: where it is lower by some amount integrals matter less,
+        and lattices end and errors are accepted by as much earlier.
+    """
+    shapes, tol = _prior_of(found.seen.likelihood), found.tol
+    fits = {found.top: found.fit}
 
     def evidence(log_shape: float) -> float:
         if log_shape not in fits:
-            other = at_top.of_shape(log_shape)
-            own = of_unit(other.likelihood)
-            if fits:
-                own = own.beginning_as(fits[top].parts[0].lattice)
-            fits[log_shape] = summed(problem, other, own, prior, power, tol)
+            near = min(fits, key=lambda u: abs(u - log_shape))
+            lower = max(highest - fits[near].log_evidence - shapes(near), 0.0)
+            other = found.seen.of_shape(log_shape)
+            own = _of_unit(found.problem, found.place, other, found.prior).beginning_as(found.fit.parts[0].lattice)
+            own = own.within(max(DROP - lower, LEAST_DROP))
+            most = tol * float(np.exp(min(0.5 * lower, MORE)))
+            fits[log_shape] = summed(found.problem, other, own, found.prior, found.power, most)
         return fits[log_shape].log_evidence
 
-    by_points = isinstance(place, SampledPlace)
-    grid = integrate_shape(evidence, shapes, top, spacing, tol if by_points else ACCURACY)
+    by_points = isinstance(found.place, SampledPlace)
+    accuracy = tol if by_points else _accuracy(tol)
+    grid = integrate_shape(evidence, shapes, found.top, found.spacing, accuracy, lower=highest - found.height)
     most = ACCEPTED * tol if by_points else np.inf
-    return OfShapes(likelihood, [fits[u] for u in grid.u.tolist()], grid, most)
+    return OfShapes(found.seen.likelihood.of_shape(np.nan), [fits[u] for u in grid.u.tolist()], grid, most)
+
+
+def _accuracy(tol: float) -> float:
+    """The accepted error of the integral over the further parameter, where there are lattices."""
+    return max(ACCURACY, OF_TOL * tol)
 
 
 def _check_noise(seen: Seen, place: Place | SampledPlace, latent_variance: float) -> None:
@@ -111,93 +206,184 @@ def _check_noise(seen: Seen, place: Place | SampledPlace, latent_variance: float
         raise ValueError(NOISELESS)
 
 
-def by_ep(space: BandSpace | ArrowSpace, forms: list[OfShapes], maxiter: int) -> list[OfShapes]:
+def by_ep(space: BandSpace | ArrowSpace, forms: list[OfShapes], tol: float, maxiter: int) -> list[OfShapes]:
     """Fits by Laplace's approximation of equally probable forms, with EP at the nodes that matter.
 
-    Weights change by the ratio of the two approximations of the evidence.
+    Weights change by the ratio of the two approximations of the evidence, after which other nodes may matter too. The
+    errors are those of EP's: where modes change places Laplace's evidence has steps, which EP's does not have.
     """
-    shares = _shares(forms)
-    weights = np.concatenate(
-        [
-            share * weight * fit.weight
-            for share, form in zip(shares, forms, strict=True)
-            for weight, fit in zip(form.grid.weight.tolist(), form.fits, strict=True)
-        ]
-    )
-    ascending = np.sort(weights)
-    least = float(ascending[np.searchsorted(np.cumsum(ascending), BY_EP)])
-    return [_form_by_ep(space, form, share, least, maxiter) for form, share in zip(forms, shares, strict=True)]
-
-
-def _form_by_ep(space: BandSpace | ArrowSpace, form: OfShapes, share: float, least: float, maxiter: int) -> OfShapes:
-    """The fits of a form of some posterior probability, with EP at nodes of no less than the `least` weight."""
-    if form.fits[0].likelihood.signed_unit is None:
-        return form
-    fits, grid, seen = list(form.fits), form.grid, None
-    change, lost = np.full(len(fits), np.nan), 0.0
-    for s in np.argsort(-grid.weight).tolist():
-        fit, weight = fits[s], share * float(grid.weight[s])
-        if weight * fit.weight.max() < least:
-            continue
-        start = Seen(space, fit.likelihood, "ep", maxiter) if seen is None else seen.of_shape(float(grid.u[s]))
-        fits[s], change[s], failed = _fit_by_ep(start, fit, least / weight)
-        seen, lost = start if seen is None else seen, lost + weight * failed
-    known = np.isfinite(change)
-    if not known.any():
-        return form
-    # Where EP was not tried the two are taken to differ as they do elsewhere.
-    change = np.where(known, change, _mean_change(change[known], grid.weight[known]))
-    total = float(logsumexp(change, b=grid.weight))
-    grid = replace(
-        grid,
-        log_density=grid.log_density + change,
-        weight=grid.weight * np.exp(change - total),
-        log_integral=grid.log_integral + total,
-        converged=grid.converged and lost <= MOST_LOST,
-    )
-    return replace(form, fits=fits, grid=grid)
-
-
-def _fit_by_ep(seen: Seen, fit: BandSitesFit, least: float) -> tuple[BandSitesFit, float, float]:
-    """A fit given the further parameter, the log of the ratio of its evidence, and the weight of nodes that failed.
-
-    EP is at the nodes of no less than the `least` weight.
-    """
-    (part,) = fit.parts
-    nodes, points = [node for node in fit.nodes if isinstance(node, Approximation)], part.lattice.points
-    change = np.full(fit.weight.size, np.nan)
-    lost, before = 0.0, seen.sweeps
-    for i in np.argsort(-fit.weight).tolist():
-        if fit.weight[i] < least:
+    parts = [_FormByEP.of(space, form, maxiter) for form in forms]
+    for _ in range(ROUNDS):
+        evidence = np.array([part.log_integral for part in parts])
+        shares = np.exp(evidence - logsumexp(evidence)).tolist()
+        weights = np.concatenate(
+            [share * w for share, part in zip(shares, parts, strict=True) for w in part.weights()]
+        )
+        ascending = np.sort(weights)
+        least = float(ascending[np.searchsorted(np.cumsum(ascending), BY_EP)])
+        if not sum(part.improve(least / share) for share, part in zip(shares, parts, strict=True) if share > least):
             break
-        node, own = nodes[i], tuple(each[i] for each in fit.factors)
-        found = seen.refined(node, points[i], own)
-        if found is None:
-            lost += float(fit.weight[i])
-            continue
-        change[i], nodes[i] = found.log_evidence - node.log_evidence, found
+    return [part.result(tol) for part in parts]
+
+
+@dataclass(slots=True)
+class _FitByEP:
+    """A fit given the further parameter, with EP at some of its nodes.
+
+    Attributes
+    ----------
+    seen : Seen
+    fit : BandSitesFit
+        By Laplace's approximation.
+    nodes : list of Approximation
+    change : (M,) array
+        Log of the ratio of the two evidences; nan where it is not known.
+    left : (M,) bool array
+        Where EP has not been tried.
+    """
+
+    seen: Seen
+    fit: BandSitesFit
+    nodes: list[Approximation]
+    change: FloatArray
+    left: BoolArray
+
+    @classmethod
+    def of(cls, seen: Seen, fit: BandSitesFit) -> _FitByEP:
+        """With none so far."""
+        nodes = [node for node in fit.nodes if isinstance(node, Approximation)]
+        return cls(seen, fit, nodes, np.full(len(nodes), np.nan), np.full(len(nodes), True))
+
+    @property
+    def points(self) -> Lattice | SampledPoints:
+        """Those of the variances, with Laplace's evidence."""
+        (part,) = self.fit.parts
+        return part.lattice
+
+    def changes(self) -> FloatArray:
+        """Logs of the ratio at all nodes, (M,)."""
+        points = self.points
+        return _everywhere(self.change, points.index if isinstance(points, Lattice) else points.points)
+
+    @property
+    def total(self) -> float:
+        """Log of the ratio of the evidence given the further parameter; nan where EP was not tried."""
+        if np.isnan(self.change).all():
+            return np.nan
+        return float(logsumexp(self.changes(), b=self.fit.weight))
+
+    def weight(self) -> FloatArray:
+        """Of the nodes, (M,)."""
+        change = self.changes()
+        out: FloatArray = self.fit.weight * np.exp(change - logsumexp(change, b=self.fit.weight))
+        return out
+
+    def improve(self, least: float) -> int:
+        """EP at nodes of no less than the `least` weight; how many there are at which it was not tried before."""
+        weight, points = self.weight(), self.points.points
+        new = [i for i in np.argsort(-weight).tolist() if self.left[i] and weight[i] >= least]
+        for i in new:
+            own = tuple(each[i] for each in self.fit.factors)
+            found, self.left[i] = self.seen.refined(self.nodes[i], points[i], own), False
+            if found is not None:
+                self.change[i], self.nodes[i] = found.log_evidence - self.nodes[i].log_evidence, found
+        return len(new)
+
+    def lost(self) -> float:
+        """The weight of the nodes at which it did not settle."""
+        return float(self.weight()[~self.left & np.isnan(self.change)].sum())
+
+    def result(self, tol: float) -> BandSitesFit:
+        """The fit."""
+        fit, weight, change = self.fit, self.weight(), self.changes()
+        (part,) = fit.parts
+        lattice, kept = part.lattice.changed(change), self.seen.kept(fit.factors, self.nodes)
+        error, converged = fit.error, fit.converged
+        if isinstance(lattice, Lattice):
+            means = self.seen.coefficients(fit.factors, kept)
+            error = lattice.largest_error(watched_at(self.seen, fit.factors, weight, means))
+            converged = fit.converged or (lattice.complete and error <= tol)
+        totals = self.seen.space.terms.totals(fit.factors).sum(axis=-1)
+        return replace(
+            fit,
+            nodes=kept,
+            weight=weight,
+            error=error,
+            converged=converged,
+            log_t2=float(weight @ np.log(np.maximum(totals, 1e-300))),
+            log_evidence=fit.log_evidence + self.total,
+            n_iter=fit.n_iter + self.seen.sweeps,
+            parts=(replace(part, lattice=lattice),),
+        )
+
+
+@dataclass(slots=True)
+class _FormByEP:
+    """The fits of a form of the likelihood, with EP at some of their nodes."""
+
+    form: OfShapes
+    fits: list[_FitByEP]
+
+    @classmethod
+    def of(cls, space: BandSpace | ArrowSpace, form: OfShapes, maxiter: int) -> _FormByEP:
+        """With none so far."""
+        fits = [_FitByEP.of(Seen(space, fit.likelihood, "ep", maxiter), fit) for fit in form.fits]
+        return cls(form, fits)
+
+    def changes(self) -> FloatArray:
+        """Logs of the ratio of the evidences given the further parameter, (S,)."""
+        return _everywhere(np.array([fit.total for fit in self.fits]), self.form.grid.u[:, None])
+
+    @property
+    def log_integral(self) -> float:
+        """Log of the evidence of the form."""
+        return self.form.grid.log_integral + float(logsumexp(self.changes(), b=self.form.grid.weight))
+
+    def weight(self) -> FloatArray:
+        """Of the values of the further parameter, (S,)."""
+        change = self.changes()
+        out: FloatArray = self.form.grid.weight * np.exp(change - logsumexp(change, b=self.form.grid.weight))
+        return out
+
+    def weights(self) -> list[FloatArray]:
+        """Of all nodes."""
+        return [w * fit.weight() for w, fit in zip(self.weight().tolist(), self.fits, strict=True)]
+
+    def improve(self, least: float) -> int:
+        """EP at nodes of no less than the `least` weight; how many there are at which it was not tried before."""
+        if self.form.fits[0].likelihood.signed_unit is None:
+            return 0
+        new, weight, last = 0, self.weight(), None
+        for s in np.argsort(-weight).tolist():
+            fit = self.fits[s]
+            if not fit.seen.found and last is not None:
+                # Sites start from those for another value.
+                fit.seen = replace(last.of_shape(float(self.form.grid.u[s])), most=fit.seen.most)
+            new += fit.improve(least / weight[s])
+            last = fit.seen if fit.seen.found else last
+        return new
+
+    def result(self, tol: float) -> OfShapes:
+        """The fits and their grid."""
+        if all(fit.left.all() for fit in self.fits):
+            return self.form
+        grid = self.form.grid.changed(self.changes(), ACCEPTED * _accuracy(tol))
+        lost = float(self.weight() @ [fit.lost() for fit in self.fits])
+        fits = [
+            before if fit.left.all() else fit.result(tol)
+            for before, fit in zip(self.form.fits, self.fits, strict=True)
+        ]
+        return replace(self.form, fits=fits, grid=replace(grid, converged=grid.converged and lost <= MOST_LOST))
+
+
+def _everywhere(change: FloatArray, places: AnyArray) -> FloatArray:
+    """Changes at all places (M, d), from those that are known: elsewhere that of the nearest place; else none."""
     known = np.isfinite(change)
     if not known.any():
-        return fit, 0.0, lost
-    change = np.where(known, change, _mean_change(change[known], fit.weight[known]))
-    total = float(logsumexp(change, b=fit.weight))
-    weight = fit.weight * np.exp(change - total)
-    totals = seen.space.terms.totals(fit.factors).sum(axis=-1)
-    changed = replace(
-        fit,
-        nodes=seen.kept(fit.factors, nodes),
-        weight=weight,
-        log_t2=float(weight @ np.log(np.maximum(totals, 1e-300))),
-        log_evidence=fit.log_evidence + total,
-        n_iter=fit.n_iter + seen.sweeps - before,
-        parts=(replace(part, lattice=part.lattice.changed(change)),),
-    )
-    return changed, total, lost
-
-
-def _mean_change(change: FloatArray, weight: FloatArray) -> float:
-    """The log of the mean of ratios with weights."""
-    return float(logsumexp(change, b=weight / weight.sum()))
+        return np.zeros(len(change))
+    _, nearest = cKDTree(places[known]).query(places)
+    out: FloatArray = change[known][nearest]
+    return out
 
 
 def _shares(forms: list[OfShapes]) -> list[float]:

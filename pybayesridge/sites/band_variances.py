@@ -22,7 +22,7 @@ from pybayesridge.sites.arrow_bands import ArrowSpace, arrow_from_problem
 from pybayesridge.sites.band_fit import BandSitesFit
 from pybayesridge.sites.band_integral import summed
 from pybayesridge.sites.band_place import LEVEL, MOST, maximum, placed
-from pybayesridge.sites.band_shapes import OfShapes, as_one, by_ep, mixed, over_shapes
+from pybayesridge.sites.band_shapes import Located, OfShapes, as_one, by_ep, located, mixed, over_shapes
 from pybayesridge.sites.bands import BandSpace, from_problem
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import FlatIn
@@ -79,9 +79,14 @@ def fit_integrated(
     with one_pool(space.flops):
         power = 0.5 * space.k if flat_in == "latent" else 0.0
         if likelihood.unknown_shape is not None:
-            found = [over_shapes(problem, replace(seen, likelihood=form), prior, power, tol) for form in forms]
+            places: list[Located] = []
+            for form in forms:
+                own = replace(seen, likelihood=form)
+                places.append(located(problem, own, prior, power, tol, places[-1] if places else None))
+            highest = max(place.height for place in places)
+            found = [over_shapes(place, highest) for place in places]
             if first != solver:
-                found = by_ep(space, found, maxiter)
+                found = by_ep(space, found, tol, maxiter)
             return as_one(found)
         return summed(problem, seen, placed(problem, seen, prior, power), prior, power, tol)
 

@@ -143,6 +143,12 @@ class Seen:
             return [int(distance.argmin())], np.ones(1)
         return nearest.tolist(), weights
 
+    def coefficients(self, factors: Factors, nodes: tuple[Approximation, ...]) -> FloatArray:
+        """Means of all coefficients at nodes, (M, k + p)."""
+        at = [self.space.at(tuple(each[i] for each in factors)) for i in range(len(nodes))]
+        means = (node.gaussian(own).mean for node, own in zip(nodes, at, strict=True))
+        return np.stack([own.coefficients(mean[:, None])[:, 0] for own, mean in zip(at, means, strict=True)])
+
     def kept(self, factors: Factors, found: list[Approximation]) -> tuple[Approximation, ...]:
         """Nodes without what others start from, with their joint posteriors where these take little memory."""
         nodes = [replace(node, start=None, center=None) for node in found]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import trapezoid
 from scipy.interpolate import CubicSpline
-from scipy.special import betaln, expit
+from scipy.special import betaln, expit, logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.sites.tailed import TailedDensity
@@ -28,6 +28,9 @@ DROP, DROP_BELOW = 6.5, 8.0
 """Values of u above the top, and below it, whose log density is lower than the largest by this are left out: in the
 tail beyond, the log of the evidence goes on as a parabola. Small values matter more without a row that alone speaks
 for a large dispersion, as in leave-one-out scores."""
+
+LEAST_DROP = 3.0
+"""The least such fall, of forms that are less probable than others."""
 
 FLAT = 1e-3
 """Where the evidence changes by less from one value to the next, the tail of the posterior is that of the prior."""
@@ -162,6 +165,20 @@ class ShapeGrid:
     def of_nodes(self, keep: IntArray) -> ShapeGrid:
         """The same where some nodes of a fit are left, by their positions."""
         return replace(self, which=self.which[keep])
+
+    def changed(self, change: FloatArray, accuracy: float) -> ShapeGrid:
+        """The grid where logs of the evidence differ by so much, (S,), and whether it is then as accurate."""
+        log_density, total = self.log_density + change, float(logsumexp(change, b=self.weight))
+        integral = float(np.exp(self.log_integral + total - log_density.max()))
+        error = _error_of_rule(self.u, self.evidence + change, self.prior, log_density, integral)
+        return replace(
+            self,
+            log_density=log_density,
+            weight=self.weight * np.exp(change - total),
+            log_integral=self.log_integral + total,
+            error=error,
+            converged=error <= accuracy,
+        )
 
     def posterior(self) -> TailedDensity:
         """The posterior of u, with tails that have the mass beyond the first and the last node."""
@@ -305,6 +322,7 @@ def integrate_shape(
     accuracy: float = ACCURACY,
     flat: float = FLAT,
     halvings: int = HALVINGS,
+    lower: float = 0.0,
 ) -> ShapeGrid:
     """Integrate over u.
 
@@ -321,10 +339,12 @@ def integrate_shape(
         A change of the evidence from one value to the next that counts as none.
     halvings : int
         Most halvings of the spacing.
+    lower : float
+        How much lower the log density is, where it is highest, than that of another form: values of u end earlier.
     """
     found: dict[int, float] = {}
     places, stride = _Places.of(top, spacing, 2**halvings), 2**halvings
-    _extend(found, evidence, prior, places, stride, flat)
+    _extend(found, evidence, prior, places, stride, flat, max(lower, 0.0))
     lowest, highest = min(found), max(found)
     while True:
         at = np.arange(lowest, highest + 1, stride)
@@ -382,6 +402,7 @@ def _extend(
     places: _Places,
     stride: int,
     level: float,
+    lower: float,
 ) -> None:
     """Ask for the evidence at multiples of a stride until the density is negligible or the evidence is constant."""
 
@@ -392,7 +413,8 @@ def _extend(
         return found[i] + prior(u)
 
     highest = density(0)
-    for sign, drop in ((1, DROP), (-1, DROP_BELOW)):
+    for sign, most in ((1, DROP), (-1, DROP_BELOW)):
+        drop = max(most - lower, LEAST_DROP)
         i, flat, last = 0, 0, density(0)
         while prior.low < places.at(i + sign * stride) < prior.high and flat < TWICE:
             before, i = found[i], i + sign * stride
@@ -444,7 +466,10 @@ def _tail(
     rate = bend = 0.0
     if u.size > 2:
         curve = CubicSpline(u, evidence)
-        rate = max(-way * float(curve(u[end], 1)), 0.0)
+        rate = -way * float(curve(u[end], 1))
+        if rate <= 0.0:
+            # Through rough values a curve may end upwards though the values fall.
+            rate = max(float(evidence[end - way] - evidence[end]) / _last_step(u, way), 0.0)
         bend = max(-float(curve(u[end], 2)), 0.0)
         if rate * _last_step(u, way) < FLAT:
             rate = bend = 0.0

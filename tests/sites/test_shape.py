@@ -6,7 +6,7 @@ from scipy.integrate import quad
 
 from pybayesridge import BayesRidge
 from pybayesridge.sites import integrate
-from pybayesridge.sites.shape import ACCURACY, ShapePrior, integrate_shape, top_of
+from pybayesridge.sites.shape import ACCURACY, FlatPrior, ShapeGrid, ShapePrior, integrate_shape, top_of
 
 PRIOR = ShapePrior()
 
@@ -121,3 +121,34 @@ def test_rules_of_the_penalty_are_shared(method, monkeypatch):
     np.testing.assert_allclose((shared.params - own.params) / own.bse, 0, atol=SHARED)
     np.testing.assert_allclose(shared.bse, own.bse, rtol=SHARED)
     assert shared.log_evidence == pytest.approx(own.log_evidence, abs=SHARED)
+
+
+def test_rough_evidence_has_tails():
+    """A curve through rough values may end upwards where the values themselves fall."""
+    prior, u = FlatPrior(low=-10.0, high=10.0), np.linspace(-2.0, 2.0, 9)
+    evidence = -2.0 * u**2
+    evidence[1] += 3.0
+    mass = np.exp(evidence)
+    none = np.empty(0, dtype=np.intp)
+    grid = ShapeGrid(u, evidence + prior.values(u), mass / mass.sum(), 0.0, 0.0, True, prior, none)
+    low, middle, high = grid.posterior().quantiles(np.array([0.01, 0.5, 0.99]))
+    assert u[0] - 1.0 < low < middle < high < u[-1]
+
+
+def test_another_evidence_at_the_same_nodes():
+    """It is the evidence that the rule itself would have found there."""
+    first, second = _normal(0.0, 0.3), _normal(0.1, 0.3)
+    top, spacing = top_of(lambda u: first(u) + PRIOR(u), 0.0, PRIOR)
+    grid = integrate_shape(first, PRIOR, top, spacing)
+    other = grid.changed(np.array([second(u) - first(u) for u in grid.u]), ACCURACY)
+    direct = integrate_shape(second, PRIOR, top, spacing)
+    assert other.converged
+    assert other.log_integral == pytest.approx(direct.log_integral, abs=ACCURACY)
+    assert other.mean == pytest.approx(direct.mean, abs=0.3 * OF_MEAN)
+
+
+def test_less_probable_forms_end_earlier():
+    height = _normal(0.0, 0.3)
+    grids = [integrate_shape(height, PRIOR, 0.0, 0.25, lower=lower) for lower in (0.0, 5.0)]
+    assert grids[1].u.size < grids[0].u.size
+    assert grids[1].log_integral == pytest.approx(grids[0].log_integral, abs=np.exp(-3.0))

@@ -15,8 +15,10 @@ from tests.effort import only_thorough
 
 MEANS, SDS = 0.05, 0.05
 """Against 80,000 draws of a hundred chains; of 400,000 the largest seen are .01 standard deviations and .7 %."""
-SAME = 1e-8
-"""Of a mixture against its parts, which are fitted in the same way."""
+SAME = 2e-3
+"""Of a mixture against its parts, whose lattices are others: the largest seen is 1.5e-4."""
+CONTRADICTED = 0.15
+"""Where rows of groups of three contradict each other posteriors have two tops: the largest seen is .08."""
 TWICE = 1e-2
 """Of weights of 2 against rows that are there twice: another lattice; the largest seen is 3e-5."""
 LEFT_OUT = 0.1
@@ -134,6 +136,33 @@ def test_few_rows_and_heavy_tails():
     check(res, drawn(y, np.ones((30, 1)), [x[:, :6], x[:, 6:]], 4.0, 3), list(res.params.index))
 
 
+def groups_of_three(seed):
+    rng, g = np.random.default_rng(seed), np.repeat(np.arange(20), 3)
+    x = rng.standard_normal(60)
+    y = 1 + 0.8 * x + 0.7 * rng.standard_normal(20)[g] + 0.6 * rng.standard_t(3, 60)
+    return pd.DataFrame({"x": x, "y": y, "g": [f"l{k:02d}" for k in g]})
+
+
+def test_groups_of_three_converge():
+    """Where Laplace's evidence has steps, since modes change places, and expectation propagation's has none."""
+    data = groups_of_three(4)
+    res = BayesRidge.from_formula("y ~ x + (1 | g)", data, family="student-t", df=2, unpenalized="fixed").fit()
+    assert res.converged
+    assert (res.hyperparameters().loc["sd[g]", ["lower", "upper"]].diff().iloc[1:] > 0).all()
+
+
+@only_thorough
+def test_groups_of_three_are_those_of_a_sampler():
+    data = groups_of_three(4)
+    res = BayesRidge.from_formula("y ~ x + (1 | g)", data, family="student-t", df=2, unpenalized="fixed").fit()
+    codes = data["g"].astype("category").cat.codes.to_numpy()
+    draws = drawn(data["y"].to_numpy(), np.column_stack([np.ones(60), data["x"]]), [np.eye(20)[codes]], 2.0, 4)
+    mean, sd = draws.mean(axis=0), draws.std(axis=0)
+    found = np.r_[res.params, res.hyperparameters().loc[["sigma", "sd[g]"], "mean"]]
+    np.testing.assert_allclose((found - mean) / sd, 0, atol=CONTRADICTED)
+    np.testing.assert_allclose(res.bse, sd[:22], rtol=CONTRADICTED)
+
+
 def test_degrees_of_freedom_are_averaged_over(monkeypatch, tmp_path):
     monkeypatch.setattr(student, "GRID", (3.0, np.inf))
     x, y = matrix(40)
@@ -142,7 +171,8 @@ def test_degrees_of_freedom_are_averaged_over(monkeypatch, tmp_path):
     evidence = np.array([part.log_marginal for part in parts])
     share = np.exp(evidence - logsumexp(evidence))
     assert res.log_marginal == pytest.approx(logsumexp(evidence) - np.log(2), abs=SAME)
-    np.testing.assert_allclose(res.params, share @ np.stack([part.params for part in parts]), atol=1e-4)
+    away = res.params - share @ np.stack([part.params for part in parts])
+    np.testing.assert_allclose(away / res.bse, 0, atol=SAME)
     assert res.hyperparameter_names == ["sd[a]", "sd[b]", "sigma", "df"]
     assert set(res.sample(200, rng=0, hyper_columns=True)["df"]) <= set(student.GRID)
     res.save(tmp_path / "fit", remove_data=True)
