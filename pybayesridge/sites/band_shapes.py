@@ -58,8 +58,8 @@ LEAST_DROP, MORE = 5.0, 2.0
 """Where the further parameter is less probable lattices end at a smaller fall of the log density, but no smaller than
 the first of these, and the log of the accepted error is larger, by the second at the most."""
 
-OF_TOL = 0.25
-"""Accepted error of the integral over the further parameter in units of `tol`."""
+OF_TOL, COARSEST = 0.25, 1e-2
+"""Accepted error of the integral over the further parameter in units of `tol`, and the largest."""
 
 NOISELESS = (
     "the columns of the bands explain the responses but for next to no noise, less than a thousandth of their "
@@ -196,7 +196,7 @@ def over_shapes(found: Located, highest: float) -> OfShapes:
 
 def _accuracy(tol: float) -> float:
     """The accepted error of the integral over the further parameter, where there are lattices."""
-    return max(ACCURACY, OF_TOL * tol)
+    return float(np.clip(OF_TOL * tol, ACCURACY, COARSEST))
 
 
 def _check_noise(seen: Seen, place: Place | SampledPlace, latent_variance: float) -> None:
