@@ -146,6 +146,12 @@ def test_predictions_are_medians_and_take_exposures(fitted):
     linear = fitted.get_prediction(new, which="linear").summary_frame()
     np.testing.assert_allclose(shown["mean_ci_upper"], new["t"] * np.exp(linear["mean_ci_upper"]))
     assert (shown["mean_se"] > 0).all()
+    of_rows = fitted.get_prediction(new, which="linear", exposure="t").summary_frame()
+    np.testing.assert_allclose(np.exp(of_rows["mean_ci_upper"]), shown["mean_ci_upper"])
+    np.testing.assert_allclose(of_rows["mean_se"], linear["mean_se"])
+    added = fitted.predict(new, which="linear", exposure="t")
+    np.testing.assert_allclose(added - np.log(new["t"]), fitted.predict(new, which="linear"))
+    np.testing.assert_allclose(fitted.predict(which="linear")[:4], added)
     gaps = new.assign(a=[0.0, np.nan, 1.0, 2.0])
     assert fitted.predict(gaps).isna().tolist() == [False, True, False, False]
     np.testing.assert_allclose(fitted.resid, DATA["y"] - fitted.fittedvalues)

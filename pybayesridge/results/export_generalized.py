@@ -117,7 +117,7 @@ def generalized_selection_values(results: GeneralizedSpikeSlabResults) -> dict[s
         **_attributes(family),
         **{name: value(results) for name, value in OF_SELECTIONS.items() if name in family.in_r},
         "n_events": float(results.n_events),
-        "linear_predictors": results.predict(which="linear").to_numpy(dtype=np.float64) if has_rows else None,
+        "linear_predictors": results.model.predict(results.arrays.params, which="linear") if has_rows else None,
         "loo_log_density": _left_out(results) if has_rows else None,
     }
 

@@ -112,7 +112,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
             return super().predict(which=which, exposure=exposure)
         rows, split, labels, extent = self._new_rows(exog, transform, exposure, None, new_levels, groups)
         if check_which(which) == "linear":
-            return pd.Series(self.model.predict(self.arrays.params, rows, which="linear"), index=labels)
+            return self._linear_predictors(rows, labels, extent)
         found = self._predictions(rows, split, labels, which, extent)
         return pd.Series(np.atleast_1d(found.predicted_mean), index=labels)
 

@@ -683,7 +683,7 @@ def _generalized_prediction(
     asked = []
     for fit, of_fit in zip(fits, of_groups, strict=True):
         (x, z), labels = fit.columns_of_new(exog, transform, **of_fit)
-        extent = None if which == "linear" else fit.extent_of_rows(exog, exposure, labels, trials)
+        extent = fit.extent_of_rows(exog, exposure, labels, trials)
         extent = None if extent is None else extent[whole]
         asked.append((fit.posterior, x[whole], z[whole], extent))
     law = pooled([posterior.rows(x, z, family.offset(extent)) for posterior, x, z, extent in asked], share)

@@ -110,7 +110,8 @@ class ResponseScaleResults(Ratios, LinearResults):
             linear predictors at `params`.
         exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, or the column of `exog` with them. By default 1 for new data, so that predictions
-            are rates, and the exposures of the fit for its own rows.
+            are rates, and the exposures of the fit for its own rows. Linear predictors contain their logs, as those
+            of statsmodels and of R's ``glm`` do.
 
         Returns
         -------
@@ -118,12 +119,17 @@ class ResponseScaleResults(Ratios, LinearResults):
             NaN in rows where a variable of the formula is missing.
         """
         rows, labels = self.model.new_rows(exog, transform)
+        extent = self.extent_of_rows(exog, exposure, labels)
         if check_which(which) == "linear":
-            return pd.Series(self.model.predict(self.arrays.params, rows, which="linear"), index=labels)
+            return self._linear_predictors(rows, labels, extent)
         if exog is None and exposure is None:
             return pd.Series(self.arrays.fittedvalues, index=labels)
-        extent = self.extent_of_rows(exog, exposure, labels)
         return pd.Series(self.model.distribution.of_rows(self._means_at(rows), extent), index=labels)
+
+    def _linear_predictors(self, rows: AnyArray, labels: pd.Index, extent: FloatArray | None) -> pd.Series:
+        """Linear predictors at `params`, with what rows of some extent add to them."""
+        linear = self.model.predict(self.arrays.params, rows, which="linear")
+        return pd.Series(linear + self.model.distribution.offset(extent), index=labels)
 
     def get_prediction(  # type: ignore[override]
         self,
@@ -182,11 +188,12 @@ class ResponseScaleResults(Ratios, LinearResults):
         post, sampled, family = self.posterior, is_sampled(self), self.model.distribution
         linear = family.predicted_on(check_which(which)) == "linear"
         none = no_interval(family, which, extent)
+        offset = np.zeros(len(labels)) + family.offset(extent)
 
         def found(keep: IntArray) -> FloatArray:
             own = x[keep], z[keep]
             if linear:
-                answer = post.rows(*own).ask(Ask())
+                answer = post.rows(*own, offset[keep]).ask(Ask())
                 values = [answer.center, answer.sd, answer.mcse]
             else:
                 errors = post.response_errors(*own) if sampled else None
@@ -194,7 +201,8 @@ class ResponseScaleResults(Ratios, LinearResults):
             return np.column_stack([value for value in values if value is not None])
 
         def quantiles(keep: IntArray, at: FloatArray) -> FloatArray:
-            ends = post.rows(x[keep], z[keep]).ask(Ask(tuple(at.tolist()))).quantiles[:, 0]
+            more = offset[keep] if linear else 0.0
+            ends = post.rows(x[keep], z[keep], more).ask(Ask(tuple(at.tolist()))).quantiles[:, 0]
             return ends if linear else family.mean(ends)
 
         def new(keep: IntArray, at: FloatArray) -> FloatArray:
