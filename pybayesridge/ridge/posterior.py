@@ -36,6 +36,9 @@ ROWS = 1 << 19
 TARGETS = 1 << 22
 """Most elements in a temporary array over nodes x targets x singular values: more targets are taken in parts."""
 
+MOST_USED = 0.9
+"""Where a larger share of the targets has some weight, products are of all of them, without copies of parts."""
+
 ELEMENTS = 1 << 18
 """Most elements in a temporary array over nodes x targets x functionals."""
 
@@ -126,9 +129,15 @@ class RidgePosterior:
         means = right / self.design.scale[:, None] / (self.spectrum.s * self.spectrum.top)
         factor = self.mixture.weight * (weight * self.design.y_norm)
         for part in even_parts(self.design.q, TARGETS // max(self.spectrum.rank, 1)):
-            a = blas.product(kept, factor[:, part], transpose_a=True)
-            a *= self.spectrum.z[:, part]
-            blas.add_product(total[:, part], means, a)
+            some, of_part = np.flatnonzero(weight[part]), total[:, part]
+            every = some.size > MOST_USED * of_part.shape[1]
+            which = part if every else part.start + some
+            a = blas.product(kept, factor[:, which], transpose_a=True)
+            a *= self.spectrum.z[:, which]
+            if every:
+                blas.add_product(of_part, means, a)
+            else:
+                of_part[:, some] += blas.product(means, a)
 
     def _by_targets(
         self, function: Callable[[RidgePosterior, slice], tuple[FloatArray, ...]], nodes: int | None = None
