@@ -22,13 +22,19 @@ from pybayesridge.bands.sampled import LookedAt, Proposal, angles_at, scores_of
 from pybayesridge.bands.shares import Box, ShareRule, angles_of, shares_of
 from pybayesridge.posterior.laws import Ask
 from pybayesridge.ridge.likelihood import GaussianNoise
+from pybayesridge.ridge.mixture import rotated_coefficients
 from pybayesridge.ridge.prior import BetaPrime
+from pybayesridge.ridge.profile import log_determinant, penalized_rss
+from pybayesridge.ridge.spectrum import CANCELLED
 from tests.dense_bands import cdf, dense_grid
 from tests.effort import share
 from tests.fuzz.bands import compare_bands, make_bands
 
 R2 = BetaPrime(scale=None)
 
+
+SOLVED_EXACTLY = 1e-13
+"""Of linear equations with some ten columns, solved in different ways; the worst seen is 4e-15."""
 
 SOLVED = 1e-6
 """Relative difference of quantiles that are solved for from different points."""
@@ -130,6 +136,30 @@ def test_weights_unpenalised_columns_and_a_known_noise_variance():
     design, products = model._build()
     problem = BandProblem.of(design, products, band, np.zeros(7, dtype=bool))
     assert compared(grid, fit_exact(problem, R2, GaussianNoise(1.3), 1e-5)) < ERROR
+
+
+def test_bands_of_the_least_shares_are_left_out_of_the_rotation():
+    y, x, band = data(20, (3, 4, 2), (1.0, 0.5, 0.3), seed=8)
+    problem = problem_of(y, x, band)
+    shares = np.array([0.3, 1e-6, 0.7 - 1e-6])
+    design, spectrum = problem.without_least(shares, 1e-6, CANCELLED)
+    kept, centred = band != 1, x - x.mean(axis=0)
+    columns = (centred / centred.std(axis=0))[:, kept] * problem.factors(shares)[band[kept]]
+    response = (y - y.mean()) / np.linalg.norm(y - y.mean())
+    assert spectrum.rank == spectrum.p == 5
+    for t2 in (1e-3, 1.0, 1e2):
+        square = np.eye(20) + t2 * columns @ columns.T / spectrum.top**2
+        rss = penalized_rss(spectrum, np.array([[np.log(t2)]]))[0, 0]
+        assert abs(rss / (response @ np.linalg.solve(square, response)) - 1) < SOLVED_EXACTLY
+        assert abs(log_determinant(spectrum, np.log(t2)) - np.linalg.slogdet(square)[1]) < SOLVED_EXACTLY
+        expected = t2 * columns.T @ np.linalg.solve(square, response) / spectrum.top**2
+        a = rotated_coefficients(spectrum, np.array([[np.log(t2)]]))[0].T
+        found = spectrum.standardized_coefficients(design, a / spectrum.top)[:, 0]
+        np.testing.assert_allclose(found[kept], expected, rtol=0, atol=SOLVED_EXACTLY * np.abs(expected).max())
+        assert (found[~kept] == 0).all()
+    # Without such a band it is the rotation of all.
+    every = problem.without_least(shares, 0.0, CANCELLED)[1]
+    assert every.rank == every.p == 9
 
 
 @pytest.mark.parametrize(("sizes", "rows"), share([((2, 2, 3), 12), ((3, 4, 5), 8)], 2))

@@ -475,9 +475,9 @@ class _Rising:
         self.problem, self.prior, self.noise, self.tol = problem, prior, noise, tol
         self.sketch, self.members, self.most = sketch, members, most
         self.inner = LIMITED_INNER if allowance.limited else LOOSE_INNER
-        self.uncounted = 0
+        self.uncounted, self.closed = 0, False
         self.at_edges = self._at_edges(low)
-        self.rule = PolynomialRule.of(FIRST_DEGREE, low)
+        self.rule = PolynomialRule.of(FIRST_DEGREE, low, closed=self.closed)
         self.known, batch = self._at(self.rule)
         self.batches = [batch]
         allowance.takes(self.uncounted)
@@ -486,7 +486,8 @@ class _Rising:
     def _at_edges(self, low: FloatArray) -> FloatArray:
         """Log integrals at the points of :func:`edges` for each of `EDGES` in turn, (E, q).
 
-        Where decompositions are limited, only targets that feel them have those at the smallest shares.
+        Where decompositions are limited, only targets that feel them have those at the smallest shares. If none does,
+        nodes may be at shares that stand for none: X'X of the other bands is decomposed in less time.
         """
         least, more = (edges(low, edge) for edge in EDGES)
         nodes = self._nodes(self.problem, more)
@@ -495,12 +496,14 @@ class _Rising:
         if some.any():
             problem = self.problem if some.all() else self.problem.of_targets(np.flatnonzero(some))
             out[: len(least), some] = self._nodes(problem, least).log_integrals
+        self.closed = self.problem.xty is not None and not some.any()
         return out
 
     def _nodes(self, problem: BandProblem, shares: FloatArray) -> _Nodes:
         """The ridges at shares (M, K)."""
         self.uncounted += len(shares)
-        return _at_rule(problem, self.prior, self.noise, ShareRule.at(shares), self.inner)
+        none = EDGES[0] if self.closed else 0.0
+        return _at_rule(problem, self.prior, self.noise, ShareRule.at(shares), self.inner, none)
 
     def rise(self, last: int) -> list[_Part]:
         """Degrees up to one of them, until all targets are done; those that are, and are left out from then on."""
@@ -514,7 +517,7 @@ class _Rising:
             count = terms_of(self.problem.count, self.rule.degree + 1) - first
             if not self.members.size or self.rule.degree >= last or not self.allowance.takes(count):
                 return out
-            self.rule = PolynomialRule.of(self.rule.degree + 1, self.rule.low)
+            self.rule = PolynomialRule.of(self.rule.degree + 1, self.rule.low, closed=self.closed)
             new, batch = self._at(replace(self.rule, shares=self.rule.shares[first:]))
             self.known, self.batches = self.known.with_more(new), [*self.batches, batch]
             self.found = self._summed()
@@ -687,13 +690,19 @@ def _error_of_scrambles(problem: BandProblem, nodes: _Nodes, scramble: FloatArra
 
 
 def _at_rule(
-    problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, rule: ShareRule, inner: float = INNER
+    problem: BandProblem,
+    prior: BetaPrime,
+    noise: GaussianNoise,
+    rule: ShareRule,
+    inner: float = INNER,
+    none: float = 0.0,
 ) -> _Nodes:
+    """The ridges at the nodes of a rule; shares of at most `none` stand for none."""
     # One band is an ordinary ridge, to the last bit.
     options = FitOptions(tol=inner, shared_nodes=problem.count > 1, fewest_nodes=inner == LIMITED_INNER)
     fits = []
     for shares in rule.shares:
-        design, spectrum = problem.at(shares, CANCELLED if inner == INNER else LOOSE_CANCELLED)
+        design, spectrum = problem.without_least(shares, none, CANCELLED if inner == INNER else LOOSE_CANCELLED)
         fits.append(fit_integrated(design, spectrum, prior, noise, options))
         exact = fits[-1].perfect | noise.vanishes(design)
         if exact.any():
@@ -763,7 +772,7 @@ def _collected(
     converged: BoolArray,
 ) -> BandFit:
     """The fit by the ridges at the nodes of a rule and their weights (M, q)."""
-    keep = np.flatnonzero((weight > NEGLIGIBLE).any(axis=1))
+    keep = _kept([fit.spectrum for fit in fits], weight, problem.design.p)
     kept = weight[keep] / weight[keep].sum(axis=0)
     factors = np.stack([problem.factors(rule.shares[m]) for m in keep])
     posterior = BandPosterior(
@@ -793,6 +802,15 @@ def _collected(
         n_iter=len(fits),
         loss=_largest_loss([fits[m] for m in keep]),
     )
+
+
+def _kept(spectra: list[Spectrum], weight: FloatArray, p: int) -> IntArray:
+    """The nodes that matter by their weights (M, q), and one of all p columns at least, which exports need."""
+    keep = (weight > NEGLIGIBLE).any(axis=1)
+    every = [m for m, spectrum in enumerate(spectra) if spectrum.p == p]
+    if not keep[every].any():
+        keep[every[0]] = True
+    return np.flatnonzero(keep)
 
 
 def _largest_loss(fits: list[RidgeFit]) -> float:

@@ -124,8 +124,7 @@ class BandProblem:
     def at(self, shares: FloatArray, cancelled: float = CANCELLED) -> tuple[Design, Spectrum]:
         """The design and the rotation of the ridge at shares (K,); `cancelled` as of :func:`rotate`."""
         factor = self.factors(shares)
-        of_column = factor[self.band]
-        design = replace(self.design, scale=self.design.scale / of_column, standardized_columns=True)
+        of_column, design = factor[self.band], self._design(factor)
         if self.xty is not None:
             product = self.products[0] * of_column
             product *= of_column[:, None]
@@ -135,6 +134,31 @@ class BandProblem:
             for square, own in zip(self.products, factor, strict=True):
                 product += own**2 * square
         return design, rotate(design, replace(self.first, product=product, xty=xty, scale=design.scale), cancelled)
+
+    def _design(self, factor: FloatArray) -> Design:
+        """The design of a ridge whose columns are times the factor of their band, (K,)."""
+        return replace(self.design, scale=self.design.scale / factor[self.band], standardized_columns=True)
+
+    def without_least(self, shares: FloatArray, least: float, cancelled: float) -> tuple[Design, Spectrum]:
+        """As :meth:`at`, but the rotation is that of the bands with a share above the `least`: as if others had none.
+
+        Of fewer columns it takes less time. It needs X'X.
+        """
+        kept = np.flatnonzero(shares[self.band] > least)
+        if self.xty is None or kept.size in (0, self.band.size):
+            return self.at(shares, cancelled)
+        part = replace(
+            self,
+            design=self.design.of_columns(kept),
+            band=self.band[kept],
+            products=(np.asfortranarray(self.products[0][np.ix_(kept, kept)]),),
+            xty=self.xty[kept],
+        )
+        found = part.at(shares, cancelled)[1]
+        assert found.right is not None
+        right = np.zeros((self.band.size, found.rank), order="F")
+        right[kept] = found.right
+        return self._design(self.factors(shares)), replace(found, right=right)
 
     def prior(self, prior: BetaPrime) -> BetaPrime:
         """The prior of the ridges at any shares, whose columns have no common divisor."""

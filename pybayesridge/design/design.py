@@ -164,6 +164,18 @@ class Design:
             given=None if self.given is None else self.given[:, which],
         )
 
+    def of_columns(self, which: IntArray) -> Design:
+        """The same with some of the penalised columns, by their positions, ascending."""
+        return replace(
+            self,
+            columns=self.columns[which],
+            center=self.center[which],
+            scale=self.scale[which],
+            sd=self.sd[which],
+            projection=None if self.projection is None else self.projection[:, which],
+            marks=None if self.marks is None else self.marks[which],
+        )
+
     def holding_targets(self) -> Design:
         """The same with the targets in `y`."""
         if self.given is None:

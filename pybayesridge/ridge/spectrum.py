@@ -67,7 +67,7 @@ class Spectrum:
         ``||(I - UU')y||^2``: the part of y'y = 1 that no coefficients can explain. (1 for a target that Z fits
         exactly: it has no signal, and its unit is arbitrary.)
     p : int
-        Number of penalised columns.
+        Number of penalised columns that were rotated.
     nu : int
         n - rank(Z).
     solver : {"gram", "dual", "svd", "moments"}
@@ -155,8 +155,8 @@ class Spectrum:
         if self.right is not None or self.left is None:
             right = np.zeros((self.p, 0)) if self.right is None else self.right
             step = max(1, (1 << 19) // max(self.rank, 1))
-            for start in range(0, self.p, step):
-                part = slice(start, min(start + step, self.p))
+            for start in range(0, len(right), step):
+                part = slice(start, min(start + step, len(right)))
                 yield part, right[part]
             return
         half = self.left / (self.s * self.top)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pybayesridge import BayesRidge, load
-from pybayesridge.bands.fit import HOPELESS
+from pybayesridge.bands.fit import HOPELESS, _kept
 from pybayesridge.bands.grouped import GroupedFit
 from pybayesridge.bands.shares import Box, ShareRule, angles_of
-from pybayesridge.bands.simplex import LARGEST, PolynomialRule, corners, edges
+from pybayesridge.bands.simplex import EDGES, LARGEST, PolynomialRule, corners, edges
 from pybayesridge.exceptions import ConvergenceWarning
 from pybayesridge.posterior.laws import Ask
 from pybayesridge.results.export import export
@@ -126,17 +127,27 @@ def test_leave_one_out_of_a_response_is_that_of_its_nodes(many):
     assert abs(found.elpd - alone.elpd) < LOOSE
 
 
+@pytest.mark.parametrize("closed", [False, True])
 @pytest.mark.parametrize("count", LARGEST)
-def test_polynomials_of_the_degree_are_interpolated_exactly(count):
+def test_polynomials_of_the_degree_are_interpolated_exactly(count, closed):
     points = ShareRule.of(Box.whole(count), 7)
     for degree in (1, 4, LARGEST[count]):
-        rule = PolynomialRule.of(degree, np.zeros(count))
+        rule = PolynomialRule.of(degree, np.zeros(count), closed=closed)
         assert (rule.shares >= 0).all()
         np.testing.assert_allclose(rule.shares.sum(axis=1), 1.0, rtol=1e-14)
         values, expected = ((each @ np.arange(1.0, count + 1)) ** degree for each in (rule.shares, points.shares))
         found = rule.between(points.shares) @ values
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
-        np.testing.assert_array_equal(rule.lower(1).shares, PolynomialRule.of(1, np.zeros(count)).shares)
+        np.testing.assert_array_equal(
+            rule.lower(1).shares, PolynomialRule.of(1, np.zeros(count), closed=closed).shares
+        )
+
+
+def test_nodes_of_a_closed_rule_are_on_the_border_where_they_can_be():
+    found = PolynomialRule.of(5, np.zeros(3), closed=True).shares
+    none = (found <= EDGES[0]).sum(axis=1)
+    # Six on each edge, of which the corners are on two, determine a polynomial there; the others are inside.
+    np.testing.assert_array_equal(np.bincount(none), [6, 12, 3])
 
 
 def test_a_peak_beside_an_edge_is_not_passed_over():
@@ -275,6 +286,24 @@ UNFELT = 3e-4
 is 3e-5."""
 
 
+def test_a_node_of_all_columns_is_kept():
+    spectra = [SimpleNamespace(p=p) for p in (3, 5, 8, 8, 3)]
+    weight = np.array([0.5, 0.5, 0.0, 0.0, 0.0])[:, None]
+    assert _kept(spectra, weight, 8).tolist() == [0, 1, 2]
+    assert _kept(spectra, weight[::-1], 8).tolist() == [3, 4]
+    assert _kept(spectra[2:4], weight[:2], 8).tolist() == [0, 1]
+
+
+OF_NONE = 5e-5
+"""Of answers for bands whose share stands for none, in standard deviations; the largest seen is
+4e-6."""
+
+
+def fits_of(res):
+    """The fits of all groups of responses."""
+    return res.band_fit.fits if isinstance(res.band_fit, GroupedFit) else (res.band_fit,)
+
+
 def hostile(kind):
     """Thirty responses, of strong signals, of noise, or of two columns that are a band each."""
     rng = np.random.default_rng(4)
@@ -338,8 +367,45 @@ def test_with_a_limit_the_smallest_shares_are_looked_at_for_responses_that_feel_
     monkeypatch.setattr("pybayesridge.bands.fit.UNFELT", np.finfo(float).tiny)
     every = found(y)
     assert every.n_iter == 33
-    for each in (weak, both):
-        np.testing.assert_allclose(np.asarray(each.quadrature_error)[:6], every.quadrature_error, rtol=UNFELT)
+    np.testing.assert_allclose(np.asarray(both.quadrature_error)[:6], every.quadrature_error, rtol=UNFELT)
+    # Without the strong response nodes are at other shares, some of which stand for none.
+    nodes = [each.shares for each in fits_of(weak)]
+    assert all((each <= EDGES[0]).any() for each in nodes)
+    assert (difference(weak, every) < np.minimum(weak.quadrature_error, every.quadrature_error)).all()
+    assert np.abs(np.log(np.asarray(weak.quadrature_error) / every.quadrature_error)).max() < np.log(2)
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.ConvergenceWarning")
+def test_answers_with_nodes_at_shares_that_stand_for_none(tmp_path):
+    rng = np.random.default_rng(6)
+    x, labels = rng.normal(size=(60, 24)), np.repeat(["a", "b"], 12)
+    y = x @ (rng.normal(size=(24, 6)) * 0.1) + rng.normal(size=(60, 6))
+    res = BayesRidge(y, x, bands=labels).fit(tol=LOOSE, maxiter=10)
+    assert any((fit.posterior.factors**2 * fit.size / fit.size.sum() < 2 * EDGES[0]).any() for fit in fits_of(res))
+    res.save(tmp_path / "fit.zip")
+    again = load(tmp_path / "fit.zip")
+    np.testing.assert_array_equal(np.asarray(again.predict(x)), np.asarray(res.predict(x)))
+    # From the exported arrays, which have products of all columns, whatever nodes a response has.
+    exported = export(res)
+    post, names = exported["posterior"], res.model.data.targets
+    at = post["at"].astype(int) - 1
+    for i in range(6):
+        unit = post["y_norm"][i] / post["scale"]
+        mean, sd = moments(post, i)
+        bse = exported["bse"][at, i]
+        assert np.abs(mean * unit - exported["params"][at, i]).max() < OF_NONE * bse.max()
+        np.testing.assert_allclose(sd * unit, bse, rtol=OF_NONE)
+        law = res.get_prediction(x[:5]).summary_frame()[names[i]]
+        assert ((law["mean_ci_lower"] < law["mean"]) & (law["mean"] < law["mean_ci_upper"])).all()
+        drawn = res.band_fit.draw(res.model.noise(), i, 4000, np.random.default_rng(0))
+        off = (drawn.b.mean(axis=0) - np.asarray(res.params)[1:, i]) / np.asarray(res.bse)[1:, i]
+        assert np.abs(off).max() < 5 / np.sqrt(4000)
+        assert np.isfinite(drawn.log_variance).all()
+    # Of the response with the least error.
+    alone = BayesRidge(y[:, 1], x, bands=labels).fit(tol=1e-2)
+    share, other = (fit.components_of(j, 0.05)[:, 4] for fit, j in ((res, 1), (alone, 0)))
+    assert np.abs(share - other).max() < SHARES
+    assert abs(res.loo(target=names[1]).elpd - alone.loo().elpd) < np.asarray(res.quadrature_error)[1] + 1e-2
 
 
 @pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.PrecisionWarning")
