@@ -89,7 +89,7 @@ INNER, LOOSE_INNER, LIMITED_INNER = 1e-8, 1e-5, 1e-3
 them as are allowed. The error is at most about the square of that."""
 
 HOPELESS = 1000.0
-"""A larger error of a limited number of decompositions is stated as infinite: they say nothing of the response."""
+"""A larger error is stated as infinite: decompositions say nothing of the response, and of the error only that."""
 
 UNFELT, UNLIKELY = 0.02, 1e-3
 """See :func:`_felt`: a share of the variance of the noise, and a weight of a total."""
@@ -397,7 +397,6 @@ class _Tried:
             each.keep(np.flatnonzero(np.isin(each.members, members)))
             each.be_cautious()
             own[np.searchsorted(members, each.members)] = each.found.error
-            each.give_up()
         best = error.argmin(axis=0)
         chosen = [np.flatnonzero(np.isin(each.members, members[best == i])) for i, each in enumerate(tried)]
         return [each.collected(which) for each, which in zip(tried, chosen, strict=True) if which.size]
@@ -526,11 +525,6 @@ class _Rising:
         """Let errors also tell what more decompositions might change."""
         more = unseen(self.known, self.rule, self.at_edges)
         self.found = replace(self.found, error=np.maximum(self.found.error, more))
-
-    def give_up(self) -> None:
-        """State errors of which only the size is known, which is too large, as infinite."""
-        error = self.found.error
-        self.found = replace(self.found, error=np.where(error > HOPELESS, np.inf, error))
 
     def collected(self, which: IntArray) -> _Part:
         """The fit of some of the targets, by their positions among those that are left."""
@@ -797,7 +791,7 @@ def _collected(
         df=np.einsum(
             "mt,mt->t", kept, np.stack([effective_directions(fits[m].spectrum, fits[m].mixture) for m in keep])
         ),
-        error=error,
+        error=np.where(error <= HOPELESS, error, np.inf),
         converged=converged & (inner | (weight <= NEGLIGIBLE)).all(axis=0),
         n_iter=len(fits),
         loss=_largest_loss([fits[m] for m in keep]),

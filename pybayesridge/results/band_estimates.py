@@ -40,7 +40,10 @@ class BandEstimates(VarianceComponents, GaussianEstimates):
 
     @per_target
     def quadrature_error(self) -> float | FloatArray:
-        """Estimated error of the integral over the shares of the bands; 0 for methods without one."""
+        """Estimated error of the integral over the shares of the bands; 0 for methods without one.
+
+        Infinite where nothing is known but that it is large, above 1,000 standard deviations.
+        """
         return self._per_target(self.band_fit.error)
 
     @per_target

@@ -54,8 +54,8 @@ class BandRidgeResults(BandEstimates, LinearResults):
     n_iter : int
         Ridges with one penalty that were fitted, solutions of the equations, or iterations.
     quadrature_error : float or (q,) array
-        Of ``"exact"``: estimated error of the integral over the shares of the bands, in standard deviations; 0 for
-        other methods.
+        Of ``"exact"``: estimated error of the integral over the shares of the bands, in standard deviations; infinite
+        above 1,000; 0 for other methods.
     band_fit : PenaltiesFit
         Answer of the method in the numerics' own units; internal.
     noise_sd : (q,) array

@@ -253,6 +253,19 @@ def test_without_memory_for_nodes_the_responses_that_need_them_are_named(narrow,
     assert res.band_fit.n_nodes <= 21
 
 
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.PrecisionWarning")
+def test_errors_that_say_nothing_are_infinite_without_a_limit_too(monkeypatch):
+    y, x, labels = hostile("strong")
+    for name in ("MOST_NUMBERS", "LADDER_NUMBERS"):
+        monkeypatch.setattr(f"pybayesridge.bands.fit.{name}", 0)
+    with pytest.warns(ConvergenceWarning, match=r"raise tol, or join bands \(targets "):
+        res = BayesRidge(y, x, bands=labels).fit(tol=LOOSE)
+    error = np.asarray(res.quadrature_error)
+    assert np.isinf(error).any()
+    assert error[np.isfinite(error)].max() <= HOPELESS
+    np.testing.assert_array_equal(res.band_fit.converged, error <= LOOSE)
+
+
 @pytest.mark.parametrize("count", LARGEST)
 def test_parts_cover_all_shares_and_are_integrated_over(count):
     rng = np.random.default_rng(0)
