@@ -83,7 +83,10 @@ def test_new_groups_are_draws_from_the_population(slopes, study):
     np.testing.assert_allclose(sampled.predicted_mean, zero.predicted_mean, rtol=SAME)
     np.testing.assert_allclose(zero.se_mean[[0, 1, 3]], alone.se_mean[[0, 1, 3]], rtol=SAME)
     np.testing.assert_allclose(sampled.se_mean[2], zero.se_mean[2], rtol=SAME)
-    np.testing.assert_allclose(slopes.predict(new), sampled.predicted_mean, rtol=SAME)
+    for how in ("sample", "zero"):
+        np.testing.assert_allclose(slopes.predict(new, new_levels=how), sampled.predicted_mean, rtol=SAME)
+    with pytest.raises(ValueError, match="new_levels must be 'sample' or 'zero', not 'mean'"):
+        slopes.predict(new, new_levels="mean")
     np.testing.assert_allclose(slopes.predict(new, groups=False), alone.predicted_mean, rtol=SAME)
     assert abs(slopes.predict(new).iloc[2] - slopes.predict(new, groups=False).iloc[2]) > 1
     draws = slopes.sample(20_000, rng=0, hyper_columns=True)

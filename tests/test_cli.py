@@ -232,6 +232,23 @@ def test_predictions_of_new_successes(tmp_path, capsys):
     assert "--exposure is for fits with" in refused(capsys, "predict", saved, path, "--exposure", "m")
 
 
+def test_predictions_of_new_groups(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"x": rng.normal(size=40), "g": np.resize(list("abcde"), 40)})
+    rows["y"] = rows.x + rows.g.map(dict(zip("abcde", rng.normal(size=5), strict=True))) + rng.normal(size=40)
+    path, plain, saved = tmp_path / "d.csv", tmp_path / "plain", tmp_path / "fit"
+    rows.assign(g=["new"] * 2 + rows.g.tolist()[2:]).to_csv(tmp_path / "new.csv", index=False)
+    rows.to_csv(path, index=False)
+    run(capsys, "ridge", "y ~ x + (1 | g)", path, "--save", saved)
+    found = [
+        pd.read_csv(io.StringIO(run(capsys, "predict", saved, tmp_path / "new.csv", *option)[1]))["mean_se"][0]
+        for option in ([], ["--new-levels", "sample"], ["--new-levels", "zero"])
+    ]
+    assert found[0] == found[1] > 1.2 * found[2]
+    run(capsys, "ridge", "y ~ x", path, "--save", plain)
+    assert "--new-levels is for fits with groups" in refused(capsys, "predict", plain, path, "--new-levels", "zero")
+
+
 def test_predictions_with_weights_targets_and_gaps(data, frame, tmp_path, capsys):
     saved, path, out = tmp_path / "fit.pickle", tmp_path / "new.csv", tmp_path / "predicted.tsv"
     run(capsys, "ridge", "y + x2 ~ x1 + g", data, "--weights", "w", "--save", saved, "--quiet")

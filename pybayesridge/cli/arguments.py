@@ -93,7 +93,7 @@ _SPIKE_SLAB = "Variable selection with spike-and-slab priors. Prints the summary
 _PREDICT = (
     "Predictions for new data, a row for each row of the data: mean, its standard error, the credible interval of "
     "the mean, the predictive interval of an observation. A row in which a variable is missing gets empty "
-    "fields; a group, as in (1 | g), that is missing or new counts as one drawn from the population."
+    "fields; for a group, as in (1 | g), that is missing or new see --new-levels."
 )
 
 
@@ -283,6 +283,12 @@ def _predict(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         help="column of numbers of trials, for prediction intervals of new numbers of successes, of a fit with "
         f"--family {' or '.join(those_with('trials'))}",
+    )
+    parser.add_argument(
+        "--new-levels",
+        choices=("sample", "zero"),
+        help="the effect of a group, as in (1 | g), that is missing or new: sample: a draw from the population of "
+        "groups (default); zero: that of a group in the middle",
     )
     parser.add_argument(
         "--allow-code",

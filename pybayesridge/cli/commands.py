@@ -99,11 +99,15 @@ def predict(arguments: argparse.Namespace) -> None:
                     f"is a {results.model.family} fit"
                 )
             _check_column(f"--{name}", column, frame)
+        given: dict[str, Any] = {} if weights is None else {"weights": weights}
+        if arguments.new_levels is not None:
+            if not hasattr(results, "variance_components"):
+                raise ValueError("--new-levels is for fits with groups, such as (1 | g)")
+            given["new_levels"] = arguments.new_levels
         numbers = [] if spec is None else set(spec.variables) - set(text)
         read = [name for name in numbers if name in frame.columns]
         _refuse_decimal_commas(arguments, frame, read)
         with progress("predicting", quiet=arguments.quiet):
-            given = {} if weights is None else {"weights": weights}
             out = results.get_prediction(frame, **given, **sizes).summary_frame(alpha=arguments.alpha)
     if isinstance(out.columns, pd.MultiIndex):
         out.columns = pd.Index([f"{target}:{name}" for target, name in out.columns])

@@ -99,17 +99,19 @@ class BandRidgeResults(BandEstimates, LinearResults):
         self.noise_sd = np.sqrt(fit.sigma2) * norm
 
     def predict(
-        self, exog: RowsLike | None = None, transform: bool = True, groups: bool = True
+        self, exog: RowsLike | None = None, transform: bool = True, new_levels: str = "sample", groups: bool = True
     ) -> pd.Series | pd.DataFrame:
         """Posterior mean of the response.
 
         Parameters
         ----------
         exog : array-like or frame, optional
-            New data, as for a ridge with one penalty; the rows of the fit by default. Groups that the fit has not
-            seen, or that are missing, have the effect 0.
+            New data, as for a ridge with one penalty; the rows of the fit by default.
         transform : bool
             Whether to pass new data through the formula.
+        new_levels : {"sample", "zero"}
+            As for :meth:`get_prediction`. The mean is the same: the effect of a group that the fit has not seen, or
+            that is missing, has the mean 0.
         groups : bool
             Whether the effects of groups, such as ``(1 | g)``, are part of the prediction; without them it is that of
             the population.
@@ -119,6 +121,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
         Series, or DataFrame with a column for each target
             NaN in rows where another variable of the formula is missing.
         """
+        check_new_levels(new_levels)
         if exog is None and groups:
             return super().predict()
         rows, _, labels = self.model.rows_with_groups(exog, transform, groups=groups)

@@ -610,8 +610,6 @@ def mixed_means(
         return pd.Series(found.predicted_mean, index=found.row_labels)
     own: dict[str, Any] = {} if family.is_linear else {"which": which}
     of_groups = _of_groups(fits, new_levels, groups)
-    if family.is_linear:
-        of_groups = [{name: given for name, given in each.items() if name == "groups"} for each in of_groups]
     each = [fit.predict(exog, transform, **own, **given) for fit, given in zip(fits, of_groups, strict=True)]
     out: pd.Series | pd.DataFrame = each[0].copy()
     out.iloc[:] = average([one.to_numpy() for one in each], share)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
             transform: bool = True,
             which: str = "mean",
             exposure: ArrayLike | str | None = None,
+            new_levels: str = "sample",
+            groups: bool = True,
         ) -> pd.Series | pd.DataFrame:
             """See :meth:`LinearResults.predict`, and with `which` :meth:`GeneralizedRidgeResults.predict`."""
 
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
             which: str = "mean",
             row_labels: Sequence[Hashable] | pd.Index | None = None,
             exposure: ArrayLike | str | None = None,
+            new_levels: str = "sample",
+            groups: bool = True,
             trials: ArrayLike | str | None = None,
         ) -> BayesPrediction:
             """See :meth:`LinearResults.get_prediction` and :meth:`GeneralizedRidgeResults.get_prediction`."""

@@ -145,8 +145,8 @@ class RidgeEstimator(LinearEstimator):
         if self.groups is None:
             return super()._linear_predictor(X)
         rows, results = self._checked_new(X), cast("Any", self.result_)
-        how = {} if results.model.distribution.is_linear else {"which": "linear", "new_levels": "zero"}
-        linear = np.asarray(results.predict(rows, **how), dtype=np.float64)
+        how = {} if results.model.distribution.is_linear else {"which": "linear"}
+        linear = np.asarray(results.predict(rows, new_levels="zero", **how), dtype=np.float64)
         return linear.reshape(len(linear), *self.coef_.shape[:-1]), rows
 
     def __sklearn_tags__(self) -> Tags:
