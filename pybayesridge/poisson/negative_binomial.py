@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betainc, gammaln, xlogy
+from scipy.special import betainc, gammaln
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.tilted import tilted_moments
@@ -42,6 +42,9 @@ NO_DISPERSION = 1e-9
 
 MANY = 100
 """From so many rows on functions of counts are looked up in a table if the counts are small."""
+
+FAR = 30.0
+"""Logs of ratios of means and counts beyond which exponentials are large."""
 
 SERIES = 10.0
 """From here on what Stirling's formula leaves of the log gamma function is a series."""
@@ -113,7 +116,7 @@ class NegativeBinomial(Poisson):
         some = y > 0
         whole = eta - np.log(np.where(some, y, 1.0) / self.exposure)
         away = np.minimum(whole, HIGHEST)
-        of_some = y * away - (y + s) * _log_ratio(away, y / (s + y))
+        of_some = y * away - (y + s) * _log_ratio(away, y, s)
         of_none = -s * np.log1p(np.exp(away) / s)
         straight = -s * (whole - away)  # beyond there, where exponentials would be infinite
         out: FloatArray = self.copies * (np.where(some, of_some, of_none) + straight + self._top())
@@ -161,8 +164,7 @@ class NegativeBinomial(Poisson):
         shift = np.log(self.exposure / s)
         moved = Cavity(cavity.center + shift, cavity.precision, cavity.slope)
         found = tilted_moments(self.copies * y, self.copies * s, "logit", moved)
-        share = y / (y + s)
-        top = xlogy(y, share) + s * np.log1p(-share)
+        top = -np.where(y > 0, y * np.log1p(s / np.where(y > 0, y, 1.0)), 0.0) - s * np.log1p(y / s)
         constant = self.copies * (self._top() - top)
         return Tilted(
             found.log_integral + constant, found.mean - shift, found.variance, found.gradient, found.site_precision
@@ -171,8 +173,12 @@ class NegativeBinomial(Poisson):
     def deviances(self, mean: FloatArray) -> FloatArray:
         """Deviance of expected counts, of one copy of each row, (n,)."""
         y, s = self.counts, 1.0 / self.alpha
-        ratio = np.where(y > 0, mean, 1.0) / np.where(y > 0, y, 1.0)
-        of_some = -y * np.log(ratio) + (y + s) * _log_ratio(np.log(ratio), y / (s + y))
+        with np.errstate(divide="ignore"):  # where 0 is expected a count has an infinite deviance
+            away = np.log(np.where(y > 0, mean, 1.0)) - np.log(np.where(y > 0, y, 1.0))
+        # The same twice, of which one does not cancel or overflow.
+        turned = np.where(np.abs(away) < FAR, y > s, away > 0)
+        up, down = np.where(turned, 0.0, away), np.where(turned, away, 0.0)
+        of_some = (y + s) * (_log_ratio(up, y, s) + _log_ratio(-down, s, y)) - y * up + s * down
         return 2.0 * np.where(y > 0, of_some, s * np.log1p(mean / s))
 
     def variances(self, mean: FloatArray) -> FloatArray:
@@ -184,12 +190,12 @@ class NegativeBinomial(Poisson):
         return self.log_constants() + self._top()
 
 
-def _log_ratio(away: FloatArray, share: FloatArray) -> FloatArray:
-    """``log(1 - share + share exp(away))``, which keeps its digits near 0 and where `share` is nearly 1."""
-    change = share * np.expm1(away)
+def _log_ratio(away: FloatArray, y: FloatArray | float, s: FloatArray | float) -> FloatArray:
+    """``log((s + y exp(away)) / (s + y))``, which keeps its digits near 0 and where one of both is much smaller."""
+    change = y / (s + y) * np.expm1(away)
     near = change > -0.5
     with np.errstate(divide="ignore"):
-        far = np.logaddexp(np.log1p(-share), np.log(share) + away)
+        far = np.logaddexp(np.log(s / (s + y)), np.log(y / (s + y)) + away)
     return np.where(near, np.log1p(np.where(near, change, 0.0)), far)
 
 

@@ -1,5 +1,7 @@
 """Negative binomial counts: the likelihood, and fits with the dispersion integrated out, against dense grids."""
 
+from decimal import Decimal, getcontext
+
 import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
@@ -37,6 +39,31 @@ def test_values_derivatives_and_deviances_are_those_of_the_distribution(log_alph
     np.testing.assert_allclose(slope, by_steps[0], rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(bend, -by_steps[1], rtol=1e-5, atol=1e-4)
     assert (bend <= rows.largest_curvature() * (1 + 1e-12)).all()
+
+
+OF_EXTREMES = 1e-13
+"""Relative error of deviances and constants; worst seen 6e-15."""
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 1e-3, 1.0, 1e4])
+def test_extreme_counts_and_means(alpha):
+    """Of counts that are next to nothing or nearly all of count and 1 / alpha, and expected counts near 0."""
+    getcontext().prec = 60
+    counts = np.array([0.0, 3.0, 3.0, 1e9, 1e11, 1e11, 1e11, 40.0])
+    mean = np.array([1e-3, 1e-320, 3.5, 1e-320, 1e-30, 2e11, 1e40, 1e5])
+    rows, s = from_counts(counts, None, None, alpha), 1 / Decimal(alpha)
+
+    def exact(y, m):
+        y, m = Decimal(y), Decimal(m)
+        own = y * (y / m).ln() if y else Decimal(0)
+        return float(2 * (own - (y + s) * ((y + s) / (m + s)).ln()))
+
+    expected = [exact(y, m) for y, m in zip(counts.tolist(), mean.tolist(), strict=True)]
+    np.testing.assert_allclose(rows.deviances(mean), expected, rtol=OF_EXTREMES)
+    ends = from_counts(counts[:3], None, None, alpha).deviances(np.array([np.inf, 0.0, np.inf]))
+    np.testing.assert_array_equal(ends, np.inf)
+    found = rows.tilted(Cavity(np.log(np.maximum(counts, 1.0)), np.full(8, 100.0), np.zeros(8)))
+    assert np.isfinite(found.log_integral).all()
 
 
 def test_values_go_on_falling_where_exponentials_are_infinite():
