@@ -266,6 +266,25 @@ def test_errors_that_say_nothing_are_infinite_without_a_limit_too(monkeypatch):
     np.testing.assert_array_equal(res.band_fit.converged, error <= LOOSE)
 
 
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("limit", [None, 17])
+def test_quantiles_are_off_by_no_more_than_is_documented(limit):
+    probabilities = np.array([0.025, 0.25, 0.5, 0.75, 0.975])
+    rng = np.random.default_rng(2004)
+    x, labels = rng.normal(size=(70, 15)), np.repeat(["a", "b"], (6, 9))
+    effects = np.repeat(np.exp(rng.uniform(-3, 0.5, size=(2, 6))) / np.sqrt([[6], [9]]), (6, 9), axis=0)
+    y = x @ (rng.normal(size=(15, 6)) * effects) + rng.normal(size=(70, 6))
+    res = BayesRidge(y, x, bands=labels).fit(tol=LOOSE, maxiter=limit)
+    found = res.posterior.coefficient_quantiles(probabilities)[1]
+    reached = np.flatnonzero(res.band_fit.converged)
+    assert reached.size >= 3
+    for i in reached.tolist():
+        alone = BayesRidge(y[:, i], x, bands=labels).fit()
+        exact = alone.posterior.coefficient_quantiles(probabilities)[1][:, 0]
+        off = np.abs(found[:, i] - exact).max(axis=0) / np.asarray(alone.bse)[1:].min()
+        assert (off < [1 / 6, 1 / 3, 1 / 3, 1 / 3, 1 / 6]).all()
+
+
 @pytest.mark.parametrize("count", LARGEST)
 def test_parts_cover_all_shares_and_are_integrated_over(count):
     rng = np.random.default_rng(0)
