@@ -800,7 +800,7 @@ def _collected(
 
 def _kept(spectra: list[Spectrum], weight: FloatArray, p: int) -> IntArray:
     """The nodes that matter by their weights (M, q), and one of all p columns at least, which exports need."""
-    keep = (weight > NEGLIGIBLE).any(axis=1)
+    keep = np.asarray((weight > NEGLIGIBLE).any(axis=1))
     every = [m for m, spectrum in enumerate(spectra) if spectrum.p == p]
     if not keep[every].any():
         keep[every[0]] = True
