@@ -173,18 +173,37 @@ def height_of(seen: Seen, at: CovarianceCoordinates | Scores, x: FloatArray, pow
     return seen.at(x, factors).log_evidence + float(at.log_prior(x)) - _flatness(at, total, power)
 
 
-def _density(seen: Seen, coordinates: CovarianceCoordinates | Scores, power: float, x: FloatArray) -> Value:
+@dataclass(frozen=True, slots=True)
+class BandDensity:
     """The log density of coordinates, and where the approximation is with its coefficients."""
-    space, c = seen.space, seen.likelihood.latent_variance
-    factors = coordinates.factors(x)
-    total, moments = float(space.terms.totals(factors).sum()), space.terms.log_w(factors)
-    if total > c * np.exp(MOST):
-        return Value(-np.inf, moments, 0.0, np.zeros(space.k + space.rank + 1))
-    new = seen.at(x, factors)
-    of_prior = float(coordinates.log_density(x, factors)) - _flatness(coordinates, total, power)
-    assert new.center is not None
-    mean = space.at(factors).coefficients(new.center[:, None])[:, 0]
-    return Value(new.log_evidence + of_prior, moments, 0.0, np.r_[len(seen.found) - 1.0, mean])
+
+    seen: Seen
+    coordinates: CovarianceCoordinates | Scores
+    power: float
+
+    def __call__(self, x: FloatArray) -> Value:
+        """At a point (d,)."""
+        (out,) = self.at_all(x[None])
+        return out
+
+    def at_all(self, points: FloatArray) -> list[Value]:
+        """At points (B, d)."""
+        seen, coordinates, space = self.seen, self.coordinates, self.seen.space
+        factors = coordinates.factors(points)
+        totals, moments = space.terms.totals(factors).sum(axis=-1), space.terms.log_w(factors)
+        of_prior = coordinates.log_density(points, factors) - self.power * np.log1p(
+            totals * np.exp(-coordinates.log_unit)
+        )
+        out = [Value(-np.inf, own, 0.0, np.zeros(space.k + space.rank + 1)) for own in moments]
+        some = np.flatnonzero(totals <= seen.likelihood.latent_variance * np.exp(MOST))
+        before = len(seen.found)
+        found = seen.at_all(points[some], tuple(each[some] for each in factors)) if some.size else []
+        for j, (i, new) in enumerate(zip(some.tolist(), found, strict=True)):
+            assert new.center is not None
+            own = space.at(tuple(each[i] for each in factors))
+            kept = np.r_[float(before + j), own.coefficients(new.center[:, None])[:, 0]]
+            out[i] = Value(new.log_evidence + float(of_prior[i]), moments[i], 0.0, kept)
+        return out
 
 
 def placed(problem: MixedProblem, seen: Seen, prior: BetaPrime, power: float) -> Place | SampledPlace:
@@ -201,7 +220,7 @@ def placed(problem: MixedProblem, seen: Seen, prior: BetaPrime, power: float) ->
         scores = Scores.like(coordinates)
         middle = scores.near(factors)
         seen.renew(middle)
-        return SampledPlace(scores, middle, first_proposal(partial(_density, seen, scores, power), middle))
+        return SampledPlace(scores, middle, first_proposal(BandDensity(seen, scores, power), middle))
     for each in coordinates.to_try():
         around = each.around(terms.variances(factors) * terms.size)
         mode, root = _mode_around(seen, around, factors, power)
@@ -231,7 +250,7 @@ def _by_lattices(seen: Seen, place: Place, power: float, times: int) -> Place:
     around, mode, root = place.coordinates, place.middle, place.root
     for _ in range(times):
         around = replace(around, window=_window(root, terms.count))
-        lattice, _ = grown(partial(_density, seen, around, power), mode, FIRST * root, FIRST_DROP)
+        lattice, _ = grown(BandDensity(seen, around, power), mode, FIRST * root, FIRST_DROP)
         mode, root = _moments(lattice, terms.order)
     return Place(replace(around, window=_window(root, terms.count)), mode, root)
 
@@ -258,7 +277,7 @@ def asked(seen: Seen, place: Place | SampledPlace, power: float) -> tuple[Densit
     def functions(points: Lattice | SampledPoints, kept: FloatArray) -> FloatArray:
         return watched_at(seen, coordinates.factors(points.points), points.weight, kept[:, 1:])
 
-    return partial(_density, seen, coordinates, power), functions
+    return BandDensity(seen, coordinates, power), functions
 
 
 def watched_at(seen: Seen, factors: Factors, weight: FloatArray, mean: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ from pybayesridge.sites.ep import expanded, expectation_propagation
 from pybayesridge.sites.fit import node_by_ep
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.laplace import laplace
+from pybayesridge.sites.laplace_together import MOST_PRODUCTS, laplace_together
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.nodes import LAPLACE
 
@@ -44,6 +45,8 @@ class Seen:
         Of the solver.
     most : int
         Most numbers of joint posteriors that are kept.
+    products : (n, D^2) array or None
+        Products of all pairs of columns, once they are made.
     places : (m, d) array
         The first of its rows are the places of what was found.
     found : list of Approximation
@@ -54,6 +57,7 @@ class Seen:
     solver: str
     maxiter: int
     most: int = MOST_NUMBERS
+    products: FloatArray | None = None
     places: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     found: list[Approximation] = field(default_factory=list)
     sweeps: int = 0
@@ -68,6 +72,37 @@ class Seen:
         new = replace(new, log_shape=self.likelihood.log_shape, form=self.likelihood.form)
         self._remember(place, new)
         return new
+
+    def at_all(self, places: FloatArray, factors: Factors) -> list[Approximation]:
+        """The same at several places (B, d), each from the nearest one before."""
+        found: list[Approximation | None] = [None] * len(places)
+        together = self.solver == "laplace" and self.likelihood.modes_first and isinstance(self.space, BandSpace)
+        if together and self.found and len(places) > 1 and max(len(each[0]) for each in factors) == 1:
+            space = self.space
+            assert isinstance(space, BandSpace)
+            if space.n * space.numbers <= MOST_PRODUCTS:
+                away = ((places[:, None] - self.places[None, : len(self.found)]) ** 2).sum(axis=2)
+                start = np.array([self.found[i].center for i in away.argmin(axis=1).tolist()])
+                units = np.ones(start.shape)
+                for (columns,), factor in zip(space.terms.columns, factors, strict=True):
+                    units[:, space.k + columns] = factor[:, 0]
+                found = laplace_together(
+                    space.rows, self._products(space), space.k, units, self.likelihood, start, LAPLACE * SITE_TOL
+                )
+        out = []
+        for i, one in enumerate(found):
+            if one is None:
+                out.append(self.at(places[i], tuple(each[i] for each in factors)))
+                continue
+            out.append(replace(one, log_shape=self.likelihood.log_shape, form=self.likelihood.form))
+            self._remember(places[i], out[-1])
+        return out
+
+    def _products(self, space: BandSpace) -> FloatArray:
+        """Products of all pairs of columns at all rows, (n, D^2)."""
+        if self.products is None:
+            self.products = (space.rows[:, :, None] * space.rows[:, None, :]).reshape(space.n, -1)
+        return self.products
 
     def refined(self, node: Approximation, place: FloatArray, factors: Factors) -> Approximation | None:
         """A node at a place by EP, from the sites nearby or else from its mode; None where neither settles."""
