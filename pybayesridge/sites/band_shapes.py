@@ -43,6 +43,9 @@ BY_EP = 5e-3
 """Weight of the least likely nodes together that stay by Laplace's approximation where EP starts from that: their
 means are off by some tenths of a standard deviation, and those of the fit by such a part of that."""
 
+WORST = 0.1
+"""Largest accepted error of the integral over the further parameter, of forms of little posterior probability."""
+
 ROUNDS = 4
 """So often it is looked for such nodes at the most."""
 
@@ -223,7 +226,9 @@ def by_ep(space: BandSpace | ArrowSpace, forms: list[OfShapes], tol: float, maxi
         least = float(ascending[np.searchsorted(np.cumsum(ascending), BY_EP)])
         if not sum(part.improve(least / share) for share, part in zip(shares, parts, strict=True) if share > least):
             break
-    return [part.result(tol) for part in parts]
+    evidence = np.array([part.log_integral for part in parts])
+    shares = np.exp(evidence - logsumexp(evidence)).tolist()
+    return [part.result(tol, share) for share, part in zip(shares, parts, strict=True)]
 
 
 @dataclass(slots=True)
@@ -363,11 +368,12 @@ class _FormByEP:
             last = fit.seen if fit.seen.found else last
         return new
 
-    def result(self, tol: float) -> OfShapes:
-        """The fits and their grid."""
+    def result(self, tol: float, share: float) -> OfShapes:
+        """The fits and their grid, whose error counts by the posterior probability of the form, its `share`."""
         if all(fit.left.all() for fit in self.fits):
             return self.form
-        grid = self.form.grid.changed(self.changes(), ACCEPTED * _accuracy(tol))
+        most = min(ACCEPTED * _accuracy(tol) / max(share, LITTLE), WORST)
+        grid = self.form.grid.changed(self.changes(), most)
         lost = float(self.weight() @ [fit.lost() for fit in self.fits])
         fits = [
             before if fit.left.all() else fit.result(tol)
