@@ -130,9 +130,10 @@ def located(
     shapes = _prior_of(seen.likelihood)
     start = seen.likelihood.first_shape() if like is None else like.top
     start = float(np.clip(start, shapes.low, shapes.high))
-    near = None if like is None or isinstance(like.place, SampledPlace) else like
+    near = like
     for _ in range(PASSES):
-        if near is None:
+        place: Place | SampledPlace
+        if near is None or isinstance(near.place, SampledPlace):
             first = seen.of_shape(start)
             place = placed(problem, first, prior, power)
         else:

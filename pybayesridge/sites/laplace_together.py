@@ -6,6 +6,8 @@ that are not at hand in a few whole Newton steps are left to :mod:`pybayesridge.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray
@@ -66,8 +68,9 @@ def laplace_together(
         slope, bend = likelihood.derivatives(eta)
         root, proper = _roots(_precisions(products, k, own, bend))
         left[active[~proper]] = False
-        active, own, here, eta, slope, bend = (a[proper] for a in (active, own, here, eta, slope, bend))
-        inverse = np.linalg.inv(root)
+        active, own, here = active[proper], own[proper], here[proper]
+        eta, slope, bend = eta[proper], slope[proper], bend[proper]
+        inverse = _inverse(root)
         mean = _solved(inverse, own * ((slope + bend * eta) @ rows))
         direction = mean - here
         length = np.linalg.norm(np.einsum("bji,bj->bi", root, direction), axis=1)
@@ -79,7 +82,7 @@ def laplace_together(
                 rows, products, k, own[done], likelihood, eta[done], slope[done], bend[done], root[done], mean[done]
             )
             for i, one in zip(np.flatnonzero(done).tolist(), found, strict=True):
-                out[int(active[i])] = Approximation(**one, converged=True, n_iter=n_iter, change=float(change[i]))
+                out[int(active[i])] = replace(one, n_iter=n_iter, change=float(change[i]))
             left[active[done]] = False
         rest = np.flatnonzero(~done)
         new = _heights(rows, k, own[rest], likelihood, mean[rest])
@@ -108,15 +111,23 @@ def _precisions(products: FloatArray, k: int, units: FloatArray, bend: FloatArra
 def _roots(precision: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Lower triangular roots of those that are positive definite, and which are."""
     try:
-        return np.linalg.cholesky(precision), np.full(len(precision), True)
+        return _root(precision), np.full(len(precision), True)
     except np.linalg.LinAlgError:
-        proper = np.linalg.eigvalsh(precision)[:, 0] > 0
+        proper = np.asarray(np.linalg.eigvalsh(precision)[:, 0] > 0)
     if not proper.any():
         return precision[:0], proper
     try:
-        return np.linalg.cholesky(precision[proper]), proper
+        return _root(precision[proper]), proper
     except np.linalg.LinAlgError:
         return precision[:0], np.full(len(precision), False)
+
+
+def _root(precision: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.cholesky(precision), dtype=np.float64)
+
+
+def _inverse(root: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.inv(root), dtype=np.float64)
 
 
 def _solved(inverse: FloatArray, right: FloatArray) -> FloatArray:
@@ -136,9 +147,9 @@ def _approximations(
     bend: FloatArray,
     root: FloatArray,
     mean: FloatArray,
-) -> list[dict[str, object]]:
-    """What :func:`pybayesridge.sites.laplace.laplace` makes of the last step, by name."""
-    inverse = np.linalg.inv(root)
+) -> list[Approximation]:
+    """What :func:`pybayesridge.sites.laplace.laplace` makes of the last step."""
+    inverse = _inverse(root)
     covariance = np.einsum("bji,bjl->bil", inverse, inverse) * units[:, :, None] * units[:, None, :]
     variance = covariance.reshape(len(mean), -1) @ products.T
     center = units * mean
@@ -155,14 +166,17 @@ def _approximations(
     loss = 0.5 * (variance * (up - down)).sum(axis=1) / (2.0 * step)
     fall = 0.5 * (square - (bend * variance).sum(axis=1) + k) - loss
     return [
-        {
-            "log_t2": 0.0,
-            "sites": Sites(bend[i], slope[i] + bend[i] * eta[i]),
-            "mean": moved[i],
-            "variance": variance[i],
-            "log_evidence": float(evidence[i]),
-            "slope": float(fall[i]),
-            "center": center[i],
-        }
+        Approximation(
+            log_t2=0.0,
+            sites=Sites(bend[i], slope[i] + bend[i] * eta[i]),
+            mean=moved[i],
+            variance=variance[i],
+            log_evidence=float(evidence[i]),
+            converged=True,
+            n_iter=0,
+            change=0.0,
+            slope=float(fall[i]),
+            center=center[i],
+        )
         for i in range(len(mean))
     ]

@@ -9,7 +9,7 @@ from pybayesridge.sites.laplace_together import laplace_together
 from pybayesridge.sites.student import StudentT
 
 SAME = 1e-8
-"""Differences in standard deviations, and of log evidences; 3e-13 is the worst seen, but a last step may be another."""
+"""Differences in standard deviations, and of log evidences; 3e-13 is the worst seen. A last step may be another."""
 TOL = 1e-5
 
 
