@@ -2,9 +2,9 @@
 
     python -m benchmarks.separation [--quick] [--out FOLDER] [--render] [--only PART ...]
 
-80 yes/no responses in ten blocks, at four levels of a treatment, at one or two of which all responses are 1. Means
-and standard deviations of the effects of the treatment beside importance sampling at each penalty of the fit, from t
-distributions about the parts of the posterior.
+80 yes/no responses in ten blocks, or 400 beside 20 columns, at four levels of a treatment, at one or two of which all
+responses are 1. Means and standard deviations of the effects of the treatment beside importance sampling at each
+penalty of the fit, from t distributions about the parts of the posterior.
 """
 
 from __future__ import annotations
@@ -33,24 +33,31 @@ EVEN = 0.15
 DRAWS = 20_000
 """At a penalty."""
 
-LEVELS = 4
+LEVELS, COLUMNS = 4, 20
+BESIDE = " + ".join(f"x{i}" for i in range(COLUMNS))
 CASES = {
     "one": ("treatment", "y ~ t", 3, 1.5, -1.0),
     "both": ("treatment, two levels separate", "y ~ t", 5, 0.7, 99.0),
+    "beside": (f"400 rows, treatment beside {COLUMNS} columns", f"y ~ t + {BESIDE}", 3, 0.7, -2.0, 400, 2.0),
     "blocks": ("treatment, effects of blocks", "y ~ t + (1 | block)", 5, 0.7, -1.0),
     "unlike": ("the same, blocks very different", "y ~ t + (1 | block)", 3, 1.5, -1.0),
 }
-"""What it is, formula, seed, standard deviation of the effects of blocks, and effect of the last level."""
+"""What it is, formula, and the arguments of the responses."""
 
 
-def responses(seed: int = 3, spread: float = 1.5, last: float = -1.0) -> pd.DataFrame:
-    """Responses, levels and blocks."""
+def responses(
+    seed: int = 3, spread: float = 1.5, last: float = -1.0, rows: int = 80, effect: float = 0.0
+) -> pd.DataFrame:
+    """Responses, levels of which the last has an effect, blocks with effects, and columns, four with effects."""
     rng = np.random.default_rng(seed)
-    block, t = np.repeat(np.arange(10), 8), np.tile(np.repeat(np.arange(LEVELS), 2), 10)
+    x = np.random.default_rng([seed, 1]).normal(size=(rows, COLUMNS))
+    block, t = np.repeat(np.arange(10), rows // 10), np.tile(np.repeat(np.arange(LEVELS), rows // 40), 10)
     eta = np.array([99.0, 1.0, 0.5, last])[t] + rng.normal(size=10)[block] * spread
-    y = (rng.random(80) < expit(np.clip(eta, -30, 30))).astype(float)
+    eta += effect * (x[:, 0] - x[:, 1] + x[:, 2] - x[:, 3])
+    y = (rng.random(rows) < expit(np.clip(eta, -30, 30))).astype(float)
     names = np.array(["none", "crabs", "shrimp", "both"])[t]
-    return pd.DataFrame({"y": y, "t": names, "block": [f"b{i}" for i in block]})
+    out = pd.DataFrame({"y": y, "t": names, "block": [f"b{i}" for i in block]})
+    return out.join(pd.DataFrame(x, columns=[f"x{i}" for i in range(COLUMNS)]))
 
 
 def log_t(away: np.ndarray, roots: np.ndarray) -> np.ndarray:
@@ -156,10 +163,10 @@ def page(found: dict[str, Any]) -> str:
     head = ["data", "sd, in one part", "sd, in parts", "others' sd, in parts", "sd, Laplace"]
     head += ["mean off, in one part", "mean off, in parts", "time, in parts / in one", "in parts"]
     text = (
-        "Columns that separate the responses, made by `python -m benchmarks.separation`. 80 yes/no responses; at one "
-        "level of a treatment, or at two, all are 1. Standard deviations of the effect of the first such level by "
-        "expectation propagation and by Laplace's method, relative to importance sampling, those of the intercept "
-        "and the other levels, and errors of means in standard deviations."
+        "Columns that separate the responses, made by `python -m benchmarks.separation`. 80 yes/no responses, or as "
+        "many as is said; at one level of a treatment, or at two, all are 1. Standard deviations of the effect of "
+        "the first such level by expectation propagation and by Laplace's method, relative to importance sampling, "
+        "those of the intercept and the other levels, and errors of means in standard deviations."
     )
     return f"{text}\n\n{common.table(head, rows)}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from pybayesridge.sites.coordinates import Coordinates, from_design
 from pybayesridge.sites.methods import SitesMethod, SitesOptions
 from pybayesridge.sites.prior import log_prior
 from pybayesridge.sites.result import SitesFit
-from pybayesridge.sites.separation import check_unpenalized
+from pybayesridge.sites.separation import check_unpenalized, separates
 from pybayesridge.sites.windows import of_one_penalty
 
 if TYPE_CHECKING:
@@ -54,7 +55,11 @@ def solved(
         maxiter=options["maxiter"],
     )
     found = entry.fit(space, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
-    return of_one_penalty(found) if found.separated and (entry.solver or chosen.solver) == "ep" else found
+    node = found.nodes[int(np.argmax(found.weight))]
+    separated = found.separated or separates(space.rows, model.likelihood(), node.mean)
+    if separated and (entry.solver or chosen.solver) == "ep":
+        found = of_one_penalty(found)
+    return replace(found, separated=separated)
 
 
 def told(entry: SitesMethod | BandSitesMethod, options: Mapping[str, Any]) -> dict[str, Any]:

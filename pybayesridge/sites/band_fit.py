@@ -17,12 +17,11 @@ from pybayesridge.bands.covariance import CovarianceCoordinates
 from pybayesridge.bands.lattice import FINE, Lattice
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_sampled import SampledPoints, Scores
-from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.arrow_bands import ArrowSpace
 from pybayesridge.sites.bands import BandSpace
 from pybayesridge.sites.posterior import MOST_OF_NODES, NEGLIGIBLE
 from pybayesridge.sites.result import EXISTS, SitesFit
-from pybayesridge.sites.separation import Balance
+from pybayesridge.sites.separation import is_looked_at, separates
 from pybayesridge.sites.windows import in_parts, moved_by
 
 ONE_RANK = 1e-9
@@ -30,9 +29,6 @@ ONE_RANK = 1e-9
 
 INDEPENDENT = 1e-9
 """Singular values that are smaller, relative to the largest, are 0."""
-
-MOST_LOOKED_AT = 1_000_000
-"""Most numbers of columns that are looked at for separation."""
 
 MANY = 16
 """Parts of the posterior of the variances above which each has fewer points between those of its lattice."""
@@ -119,20 +115,14 @@ class BandSitesFit(SitesFit):
         )
 
     def separates(self, some: Collection[int]) -> bool:
-        """Whether the columns of some bands, with the unpenalised ones, separate the responses; needs the rows.
-
-        Not looked at where there are more than half as many columns as rows, since these separate most responses, or
-        more than ``MOST_LOOKED_AT`` numbers.
-        """
-        space, node = self.space, self.nodes[int(np.argmax(self.weight))]
+        """Whether the columns of some bands, with the unpenalised ones, separate the responses; needs the rows."""
+        space = self.space
         bands = [k for each in space.terms.bands for k in each]
         sizes = [columns.shape[1] for columns in space.terms.columns for _ in range(len(columns))]
         added = sum(size for k, size in zip(bands, sizes, strict=True) if k in some)
-        likelihood, count = self.likelihood.of_node(node), space.k + added
-        if not added or 2 * count > space.n or space.n * count > MOST_LOOKED_AT or not likelihood.rises().any():
+        if not added or not is_looked_at(space.n, space.k + added, self.likelihood):
             return False
-        assert isinstance(node, Approximation)
-        return Balance.of(node, likelihood, basis_with(space, some)).separates()
+        return separates(basis_with(space, some), self.likelihood, self.nodes[int(np.argmax(self.weight))].mean)
 
     def in_parts(self, some: Collection[int]) -> BandSitesFit:
         """The same where the columns of some bands separate the responses, the posterior at each node in parts.

@@ -2,9 +2,14 @@
 
 A direction d separates if ``z_i'd >= 0`` for rows whose likelihood does not fall upwards (successes only), ``<= 0``
 for those whose does not fall downwards (failures only), ``= 0`` for the others, and not all are 0. Along it the
-likelihood stays as it is or rises, so that with a flat prior the posterior has no finite integral. The linear program
-finds a direction that moves every row which any direction moves (Konis 2007, "Linear programming algorithms for
-detecting separated data in binary logistic regression models").
+likelihood stays as it is or rises, so that with a flat prior the posterior has no finite integral.
+
+Rows that weights above 0 keep in balance, ``sum_i w_i sign_i z_i = 0``, are moved by no such direction: it would move
+all of them with the pull, or none (Gordan's theorem). The residuals of a logistic regression are such weights.
+Newton's method finds them in a few steps for nearly all data, and where rows are separated, for the others: those
+leave few directions. Only where it does not, the linear program finds a direction that moves every row which any
+direction moves (Konis 2007, "Linear programming algorithms for detecting separated data in binary logistic regression
+models").
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from typing import Any
 import numpy as np
 import scipy
 from scipy import sparse
+from scipy.special import expit
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.posterior.left_out import UNDETERMINED
@@ -26,16 +32,33 @@ MOVED = 1e-6
 """A row whose part in the program is larger counts as moved: each is 0 or 1 at the optimum."""
 
 NOTHING = 1e-9
-"""Coefficients of the direction that are smaller, relative to the largest, are 0."""
+"""Coefficients of the direction, and moves of rows, that are smaller, relative to the largest, are 0."""
 
 DIGITS, LEAST = 12, 1e-9
 """Rows of orthonormal columns that agree to so many digits are one, and they span a dimension if they reach so far
 into it."""
 
-FIRM = 1e-3
-"""Rows that have to stay where they are leave no direction if their least singular value, relative to the largest, is
-above this: the program, which allows them to move by its tolerance, would find none either."""
+STEPS, HALVINGS = 30, 6
+"""Newton steps of the logistic regression, and halvings of one, the most."""
 
+FAINT, STIFF = 1e-6, 100.0
+"""What is added to the weights of rows in the balance, and the springs of rows that have to stay where they are."""
+
+LEAVES = 0.5
+"""A row that a Newton step moves by so much, in logits, may be separated: then it is 1 or more in the end."""
+
+EVEN = 1e-12
+"""Forces that pull less, relative to their norm, along each of some columns of norm 1 are in balance."""
+
+FLAT = 1e-13
+"""Reciprocal of the condition of the balance from which rows leave no direction."""
+
+OF_PART, GROWTH = 15, 5
+"""Rows for each column by which many are first looked at, and growth of their number while these are separated."""
+
+MOST_LOOKED_AT, MOST_PROGRAMMED = 10_000_000, 1_000_000
+"""Most numbers of columns that are looked at where separation only makes numbers inaccurate, and with which the
+linear program is tried then."""
 
 SEPARATED = "without it the unpenalised columns separate the responses"
 
@@ -75,7 +98,7 @@ class Separation:
         return bool(self.rows.all())
 
 
-def separation(columns: FloatArray, likelihood: RowSites) -> Separation:
+def separation(columns: FloatArray, likelihood: RowSites, most: float = np.inf) -> Separation:
     """Look for separation by all columns together.
 
     Parameters
@@ -83,63 +106,199 @@ def separation(columns: FloatArray, likelihood: RowSites) -> Separation:
     columns : (n, k) array
         Of full rank.
     likelihood : RowSites
+    most : float
+        Most numbers with which the linear program is tried, where it is needed; with more, nothing is found.
     """
-    return _by_directions(columns, likelihood.rises())
+    return _by_directions(columns, likelihood.rises(), most)
 
 
-def _by_directions(columns: FloatArray, sign: FloatArray) -> Separation:
+def is_looked_at(n: int, k: int, likelihood: RowSites) -> bool:
+    """Whether it is of use, and does not take too long, to ask if k columns with n rows separate the responses.
+
+    It is not where there are more than half as many columns as rows, since these separate most responses.
+    """
+    return 2 * k <= n and n * k <= MOST_LOOKED_AT and bool(likelihood.rises().any())
+
+
+def separates(columns: FloatArray, likelihood: RowSites, eta: FloatArray) -> bool:
+    """Whether columns separate the responses, where that is looked at.
+
+    Parameters
+    ----------
+    columns : (n, k) array
+        Of full rank.
+    likelihood : RowSites
+    eta : (n,) array
+        Linear predictors of a fit, from which the balance is soon found.
+    """
+    (n, k), sign = columns.shape, likelihood.rises()
+    if not is_looked_at(n, k, likelihood):
+        return False
+    # What moves none of some rows that leave no direction moves no others.
+    stride = n // (OF_PART * k)
+    while stride:
+        some = columns[::stride]
+        if _balanced(some / _norms(some), sign[::stride], eta[::stride])[0].all():
+            return False
+        stride //= GROWTH
+    return _by_directions(_unit(columns), sign, MOST_PROGRAMMED).found
+
+
+def _norms(columns: FloatArray) -> FloatArray:
+    """Norms of columns, 1 of those that are 0."""
+    size = np.linalg.norm(columns, axis=0)
+    return np.where(size > 0, size, 1.0)
+
+
+def _unit(columns: FloatArray) -> FloatArray:
+    """Columns of norm 1, in which equal rows are equal in spite of rounding errors."""
+    return np.round(columns / _norms(columns), DIGITS)
+
+
+def _by_directions(columns: FloatArray, sign: FloatArray, most: float = np.inf) -> Separation:
     """Separation of rows whose likelihoods do not fall in the directions `sign` (n,); 0 where they fall in both."""
     n, k = columns.shape
-    nothing = Separation(np.zeros(k), np.zeros(n, dtype=bool))
-    if k == 0:
-        return nothing
+    if k == 0 or not sign.any():
+        return Separation(np.zeros(k), np.zeros(n, dtype=bool))
     if k == 1:
         return _by_one(columns[:, 0], sign)
-    size = np.abs(columns).max(axis=0)
-    unit = columns / np.where(size > 0, size, 1.0)
+    size = _norms(columns)
+    unit = columns / size
+    held, direction = _balanced(unit, sign, np.zeros(n))
+    if held.all():
+        return Separation(np.zeros(k), ~held)
+    if direction is not None:
+        return Separation(direction / size, ~held)
+    if held.any():
+        free = _directions_left(unit[held])
+        along = unit[~held] @ free
+        along[np.abs(along) <= NOTHING * np.abs(unit).max()] = 0.0
+        own = _by_directions(along, sign[~held], most)
+        rows = np.zeros(n, dtype=bool)
+        rows[~held] = own.rows
+        return Separation(free @ own.direction / size, rows)
+    if n * k > most:
+        return Separation(np.zeros(k), np.zeros(n, dtype=bool))
     # Rows that look alike are one row.
-    different, back = np.unique(np.column_stack([sign, unit]), axis=0, return_inverse=True)
-    sign, unit = different[:, 0], different[:, 1:]
+    different, back = np.unique(sign[:, None] * unit, axis=0, return_inverse=True)
+    answer = _program(different)
+    moved = (answer[k:] > MOVED)[np.ravel(back)]
+    return Separation(answer[:k] / size if moved.any() else np.zeros(k), moved)
+
+
+def _balanced(columns: FloatArray, sign: FloatArray, eta: FloatArray) -> tuple[BoolArray, FloatArray | None]:
+    """Rows that no direction moves, those that have to stay among them; and a direction if it moves all rows.
+
+    By Newton steps of a logistic regression, from some linear predictors, in which rows that have to stay are held by
+    springs. There may be more such rows than are found. All are where they leave no direction too.
+    """
     pure = sign != 0
-    m = int(pure.sum())
-    if m == 0:
-        return nothing
-    if _fixes_all(unit[~pure]):
-        return nothing
-    answer = _program(unit[~pure], sign[pure, None] * unit[pure])
-    moved = np.zeros(len(sign), dtype=bool)
-    moved[pure] = answer[k:] > MOVED
-    if not moved.any():
-        return nothing
-    direction = answer[:k] / np.where(size > 0, size, 1.0)
-    return Separation(direction, moved[np.ravel(back)])
+    eta, coefficients, before = np.where(pure, eta, 0.0), np.zeros(columns.shape[1]), ~pure
+    for _ in range(STEPS):
+        pull, weight = _pull(eta, sign)
+        found = _in_balance(columns, pull, weight)
+        if found is None:
+            break
+        force, step = found
+        change = columns @ step
+        against = pure & (sign * force <= CLEAR * np.abs(pull))
+        if not against.any():
+            return np.ones(sign.size, dtype=bool), None
+        leaves = against | (sign * change > LEAVES)
+        if (leaves == before).all() and _keep_in_place(columns[~leaves], sign[~leaves], eta[~leaves]):
+            return ~leaves, None
+        before = leaves
+        share = _share_of_step(eta, change, sign)
+        eta, coefficients = eta + share * change, coefficients + share * step
+        moved = sign * (columns @ coefficients)
+        if moved.min() > MOVED * moved.max():
+            return np.zeros(sign.size, dtype=bool), coefficients
+    return ~pure, None
 
 
-def _fixes_all(fixed: FloatArray) -> bool:
-    """Whether rows that have to stay where they are leave no direction."""
-    if len(fixed) < fixed.shape[1]:
-        return False
-    values = np.linalg.svd(fixed, compute_uv=False)
-    return bool(values[-1] > FIRM * values[0])
+def _pull(eta: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Derivatives of the logs of logistic functions, which are never 0, or of springs; minus second derivatives."""
+    pure, missed = sign != 0, expit(-sign * eta)
+    bend = np.maximum(missed * (1.0 - missed), FAINT)
+    return np.where(pure, sign * (missed + FAINT), -STIFF * eta), np.where(pure, bend, STIFF)
 
 
-def _program(fixed: FloatArray, upwards: FloatArray) -> FloatArray:
-    """The direction that leaves some rows in place and moves as many others upwards as any, and by how much, up to 1.
+def _share_of_step(eta: FloatArray, change: FloatArray, sign: FloatArray) -> float:
+    """The part of a Newton step, halved as often as the logistic regression gets worse."""
+
+    def loss(at: FloatArray) -> float:
+        own = np.logaddexp(0.0, -sign * at) - FAINT * sign * at
+        return float(np.where(sign != 0, own, 0.5 * STIFF * at**2).sum())
+
+    now, share = loss(eta), 1.0
+    for _ in range(HALVINGS):
+        if loss(eta + share * change) <= now:
+            break
+        share *= 0.5
+    return share
+
+
+def _in_balance(columns: FloatArray, pull: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Forces in balance that differ from `pull` by `weight` times rows times a step, and this.
+
+    None where they are not found, or the rows leave a direction.
+    """
+    bend = (columns.T * weight) @ columns
+    try:
+        root = scipy.linalg.cho_factor(bend, check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    rcond, _ = scipy.linalg.lapack.dpocon(root[0], np.abs(bend).sum(axis=0).max(), uplo="U")
+    if not rcond > FLAT:
+        return None
+    step = scipy.linalg.cho_solve(root, columns.T @ pull, check_finite=False)
+    step += scipy.linalg.cho_solve(root, columns.T @ (pull - weight * (columns @ step)), check_finite=False)
+    force = pull - weight * (columns @ step)
+    if not np.abs(columns.T @ force).max() <= EVEN * np.linalg.norm(force):
+        return None
+    return force, step
+
+
+def _keep_in_place(columns: FloatArray, sign: FloatArray, eta: FloatArray) -> bool:
+    """Whether rows keep each other in balance, in the dimensions that they span."""
+    if not columns.any():
+        return bool(sign.size)
+    values, right = _singular(columns)
+    spanned = columns @ right[values > LEAST * values[0]].T
+    pull, weight = _pull(eta, sign)
+    found = _in_balance(spanned, pull, weight)
+    return found is not None and bool((sign * found[0] > CLEAR * np.abs(pull))[sign != 0].all())
+
+
+def _directions_left(columns: FloatArray) -> FloatArray:
+    """Orthonormal directions (k, q) along which rows stay where they are."""
+    values, right = _singular(columns)
+    rank = int((values > LEAST * values[0]).sum())
+    return np.ascontiguousarray(right[rank:].T)
+
+
+def _singular(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Singular values (k,) and right vectors (k, k) of rows."""
+    k = columns.shape[1]
+    _, values, right = np.linalg.svd(np.linalg.qr(columns, mode="r"))
+    return np.r_[values, np.zeros(k - values.size)], right
+
+
+def _program(upwards: FloatArray) -> FloatArray:
+    """The direction that moves as many rows upwards as any, and by how much, up to 1.
 
     Raises
     ------
     FloatingPointError
     """
-    k, m = fixed.shape[1], len(upwards)
+    m, k = upwards.shape
     message = ""
-    # Presolving loses some programs with many equations, whose variables are all free.
+    # Presolving loses some programs, whose variables are all free.
     for presolve in (True, False):
         answer = scipy.optimize.linprog(
             np.r_[np.zeros(k), -np.ones(m)],
             A_ub=sparse.hstack([sparse.csr_matrix(-upwards), sparse.identity(m)], format="csr"),
             b_ub=np.zeros(m),
-            A_eq=np.hstack([fixed, np.zeros((len(fixed), m))]) if len(fixed) else None,
-            b_eq=np.zeros(len(fixed)) if len(fixed) else None,
             bounds=[(None, None)] * k + [(0.0, 1.0)] * m,
             method="highs",
             options={"presolve": presolve},
@@ -187,9 +346,9 @@ def dimensions(columns: FloatArray, likelihood: RowSites) -> int:
     """
     n, k = columns.shape
     pure = likelihood.rises() != 0
-    unit = columns / np.linalg.norm(columns, axis=0)
+    unit = _unit(columns)
     # Independent rows can be moved each by itself.
-    moved = pure if n == k else separation(np.round(unit, DIGITS), likelihood).rows
+    moved = pure if n == k else separation(unit, likelihood).rows
     if not moved.any():
         return 0
     return k - int(np.linalg.matrix_rank(unit[~moved], tol=LEAST))
@@ -200,8 +359,8 @@ class Balance:
     """Unpenalised columns in the balance of a fit: what its sites pull at their coefficients with is 0 in sum.
 
     Sites whose likelihood does not fall in one direction pull in it. Where weights above 0 for what they pull keep
-    the balance without some of them, no direction separates the others: it would move all of them with the pull, or
-    none (Gordan's theorem). Only where such weights are not found at once the linear program is asked.
+    the balance without some of them, no direction separates the others. Only where such weights are not found at once
+    separation is looked for.
 
     Attributes
     ----------
@@ -229,10 +388,6 @@ class Balance:
         row, pull = likelihood.of_single_rows(node.sites.shift - node.sites.precision * node.mean)
         some = slice(row.size)
         return cls(np.asarray(columns)[some], pull, likelihood.rises()[some], row, likelihood.copies)
-
-    def separates(self) -> bool:
-        """Whether the columns, which are independent, separate the responses."""
-        return self._separates_without(np.empty(0, dtype=np.intp))
 
     def needed_parts(self, parts: Sequence[IntArray]) -> list[int]:
         """The parts of the rows without each of which the columns separate the responses, by their positions."""
@@ -271,8 +426,7 @@ class Balance:
             return False
         if self._is_collinear(keep):
             return True
-        unit = self.columns[keep] / np.linalg.norm(self.columns[keep], axis=0)
-        return _by_directions(np.round(unit, DIGITS), self.sign[keep]).found
+        return _by_directions(_unit(self.columns[keep]), self.sign[keep]).found
 
     def _others(self, rows: IntArray) -> BoolArray:
         """The sites of the other rows."""

@@ -62,6 +62,9 @@ FARTHEST = 100
 SWEEPS, HALVINGS = 40, 3
 """Sweeps for a window, the most; where they are not enough windows are half as wide, so often at the most."""
 
+OF_PARTS = 1 << 26
+"""Most numbers in the roots of the covariances of all parts with one penalty, about, 512 MB."""
+
 LITTLE = 1e-5
 """Weight of the least likely nodes together that are not split."""
 
@@ -256,12 +259,14 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
 def of_one_penalty(fit: SitesFit) -> SitesFit:
     """A fit whose penalised columns separate the responses in parts.
 
-    Itself where a further parameter of the likelihood is integrated out, or where few rows share a direction.
+    Itself where a further parameter of the likelihood is integrated out, or nothing is, where few rows share a
+    direction, or where there would be too many parts.
     """
     space = fit.space
-    if fit.shape is not None:
+    if fit.shape is not None or len(fit.nodes) == 1:
         return fit
     own = moved_by(space.rows, space.rows[:, space.k :], fit.likelihood)
-    found, _ = in_parts(fit, np.hstack([np.zeros((len(own), space.k)), own]))
+    moved = np.hstack([np.zeros((len(own), space.k)), own])
+    found, _ = in_parts(fit, moved, OF_PARTS / max(moved.shape[1], 1) ** 2)
     before, after = (float(each.weight @ [node.log_t2 for node in each.nodes]) for each in (fit, found))
     return replace(found, log_t2=fit.log_t2 + after - before)
