@@ -2,8 +2,8 @@
 
     python -m benchmarks.separation [--quick] [--out FOLDER] [--render] [--only PART ...]
 
-80 yes/no responses in ten blocks, or 400 beside 20 columns, at four levels of a treatment, at one or two of which all
-responses are 1. Means and standard deviations of the effects of the treatment beside importance sampling at each
+80 yes/no responses in ten blocks, or 400 beside 20 columns, at four levels of a treatment or ten, at some of which
+all responses are 1. Means and standard deviations of the effects of the treatment beside importance sampling at each
 penalty of the fit, from t distributions about the parts of the posterior.
 """
 
@@ -33,12 +33,14 @@ EVEN = 0.15
 DRAWS = 20_000
 """At a penalty."""
 
-LEVELS, COLUMNS = 4, 20
+COLUMNS = 20
+NAMES = ["none", "crabs", "shrimp", "both", "goby", "none2", "none3", "none4", "none5", "wrasse"]
 BESIDE = " + ".join(f"x{i}" for i in range(COLUMNS))
 CASES = {
     "one": ("treatment", "y ~ t", 3, 1.5, -1.0),
     "both": ("treatment, two levels separate", "y ~ t", 5, 0.7, 99.0),
     "beside": (f"400 rows, treatment beside {COLUMNS} columns", f"y ~ t + {BESIDE}", 3, 0.7, -2.0, 400, 2.0),
+    "many": ("200 rows, five of ten levels separate", "y ~ t", 1, 0.7, 0.0, 200, 0.0, 10),
     "blocks": ("treatment, effects of blocks", "y ~ t + (1 | block)", 5, 0.7, -1.0),
     "unlike": ("the same, blocks very different", "y ~ t + (1 | block)", 3, 1.5, -1.0),
 }
@@ -46,17 +48,16 @@ CASES = {
 
 
 def responses(
-    seed: int = 3, spread: float = 1.5, last: float = -1.0, rows: int = 80, effect: float = 0.0
+    seed: int = 3, spread: float = 1.5, last: float = -1.0, rows: int = 80, effect: float = 0.0, levels: int = 4
 ) -> pd.DataFrame:
-    """Responses, levels of which the last has an effect, blocks with effects, and columns, four with effects."""
+    """Responses, levels of which the fourth has an effect, blocks with effects, and columns, four with effects."""
     rng = np.random.default_rng(seed)
     x = np.random.default_rng([seed, 1]).normal(size=(rows, COLUMNS))
-    block, t = np.repeat(np.arange(10), rows // 10), np.tile(np.repeat(np.arange(LEVELS), rows // 40), 10)
-    eta = np.array([99.0, 1.0, 0.5, last])[t] + rng.normal(size=10)[block] * spread
+    block, t = np.repeat(np.arange(10), rows // 10), np.tile(np.repeat(np.arange(levels), rows // levels // 10), 10)
+    eta = np.array([99.0, 1.0, 0.5, last, 0.0, *[99.0] * 4, -0.5])[t] + rng.normal(size=10)[block] * spread
     eta += effect * (x[:, 0] - x[:, 1] + x[:, 2] - x[:, 3])
     y = (rng.random(rows) < expit(np.clip(eta, -30, 30))).astype(float)
-    names = np.array(["none", "crabs", "shrimp", "both"])[t]
-    out = pd.DataFrame({"y": y, "t": names, "block": [f"b{i}" for i in block]})
+    out = pd.DataFrame({"y": y, "t": np.array(NAMES)[t], "block": [f"b{i}" for i in block]})
     return out.join(pd.DataFrame(x, columns=[f"x{i}" for i in range(COLUMNS)]))
 
 
@@ -122,12 +123,13 @@ def compared(formula: str, *of_data: float, draws: int = DRAWS) -> dict[str, Any
         "in one part": fitted(model, "ep", in_parts=False),
         "laplace": fitted(model, "laplace"),
     }
-    mean, sd = sampled(fits["in parts"][0].sites_fit, data["y"].to_numpy(), LEVELS, draws)
-    names = [str(name) for name in fits["laplace"][0].params.index[:LEVELS]]
+    count = data["t"].nunique()
+    mean, sd = sampled(fits["in parts"][0].sites_fit, data["y"].to_numpy(), count, draws)
+    names = [str(name) for name in fits["laplace"][0].params.index[:count]]
     return {"names": names} | {
         name: {
-            "off": ((res.params.to_numpy()[:LEVELS] - mean) / sd).tolist(),
-            "sd": (res.bse.to_numpy()[:LEVELS] / sd).tolist(),
+            "off": ((res.params.to_numpy()[:count] - mean) / sd).tolist(),
+            "sd": (res.bse.to_numpy()[:count] / sd).tolist(),
             "seconds": seconds,
         }
         for name, (res, seconds) in fits.items()
@@ -164,7 +166,7 @@ def page(found: dict[str, Any]) -> str:
     head += ["mean off, in one part", "mean off, in parts", "time, in parts / in one", "in parts"]
     text = (
         "Columns that separate the responses, made by `python -m benchmarks.separation`. 80 yes/no responses, or as "
-        "many as is said; at one level of a treatment, or at two, all are 1. Standard deviations of the effect of "
+        "many as is said; at one level of a treatment, or at more, all are 1. Standard deviations of the effect of "
         "the first such level by expectation propagation and by Laplace's method, relative to importance sampling, "
         "those of the intercept and the other levels, and errors of means in standard deviations."
     )

@@ -55,8 +55,7 @@ def solved(
         maxiter=options["maxiter"],
     )
     found = entry.fit(space, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
-    node = found.nodes[int(np.argmax(found.weight))]
-    separated = found.separated or separates(space.rows, model.likelihood(), node.mean)
+    separated = found.separated or separates(space.rows, model.likelihood(), found.likely_predictors())
     if separated and (entry.solver or chosen.solver) == "ep":
         found = of_one_penalty(found)
     return replace(found, separated=separated)

@@ -67,7 +67,7 @@ BY_EP = (
 )
 IN_PARTS = (
     "For those that separate, expectation propagation approximates the posterior in parts: in comparisons with "
-    "importance sampling standard deviations were at most 5 % too small."
+    "importance sampling standard deviations were at most 6 % too small."
 )
 BY_LAPLACE = (
     "For those that separate, Laplace's method makes standard deviations and the farther ends of intervals much too "

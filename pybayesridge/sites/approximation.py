@@ -44,6 +44,8 @@ class Approximation:
         Form of the likelihood; nan where it has one.
     windows : Windows or None
         Of the part of the posterior that is approximated, where it is split.
+    df : float
+        Effective degrees of freedom of the whole, where it is part of a posterior; nan of a whole.
     """
 
     log_t2: float
@@ -61,6 +63,7 @@ class Approximation:
     log_shape: float = np.nan
     form: float = np.nan
     windows: Windows | None = None
+    df: float = np.nan
 
     def gaussian(self, space: Space) -> Gaussian:
         """The joint posterior in coordinates of unit prior variance."""
@@ -68,7 +71,7 @@ class Approximation:
 
     def effective_df(self) -> float:
         """Trace of the matrix that takes the rows' working responses to their fits: flat coordinates count whole."""
-        return float(self.sites.precision @ self.variance)
+        return float(self.sites.precision @ self.variance) if np.isnan(self.df) else self.df
 
     @property
     def has_rows(self) -> bool:

@@ -111,7 +111,14 @@ class BandSitesFit(SitesFit):
         space, likelihood = self.space.without_rows(), self.likelihood.without_rows()
         shape = None if self.shape is None else self.shape.of_nodes(keep)
         return replace(
-            self, shape=shape, space=space, likelihood=likelihood, nodes=nodes, weight=weight, factors=factors
+            self,
+            shape=shape,
+            space=space,
+            likelihood=likelihood,
+            nodes=nodes,
+            weight=weight,
+            factors=factors,
+            whole=None,
         )
 
     def separates(self, some: Collection[int]) -> bool:
@@ -122,7 +129,7 @@ class BandSitesFit(SitesFit):
         added = sum(size for k, size in zip(bands, sizes, strict=True) if k in some)
         if not added or not is_looked_at(space.n, space.k + added, self.likelihood):
             return False
-        return separates(basis_with(space, some), self.likelihood, self.nodes[int(np.argmax(self.weight))].mean)
+        return separates(basis_with(space, some), self.likelihood, self.likely_predictors())
 
     def in_parts(self, some: Collection[int]) -> BandSitesFit:
         """The same where the columns of some bands separate the responses, the posterior at each node in parts.

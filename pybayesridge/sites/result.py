@@ -70,7 +70,10 @@ class SitesFit:
         With several penalties: roots of the covariances of each term at the nodes.
     split : bool
         Nodes with the same penalties are parts of one posterior, which columns that separate the responses make far
-        from normal; see :mod:`pybayesridge.sites.windows`.
+        from normal along all directions that matter; see :mod:`pybayesridge.sites.windows`.
+    whole : SitesFit or None
+        The fit in one part where several directions matter, while there are rows: these parts have no sites of their
+        own.
     """
 
     kind: ClassVar[type[SitesPosterior]] = SitesPosterior
@@ -93,11 +96,18 @@ class SitesFit:
     shape: ShapeGrid | FormGrid | None = None
     factors: Factors = ()
     split: bool = False
+    whole: SitesFit | None = None
 
     @classmethod
     def of(cls, found: SitesFit) -> Self:
         """The same fit, as one of this class."""
         return cls(**{field.name: getattr(found, field.name) for field in fields(found)})
+
+    def likely_predictors(self) -> FloatArray:
+        """Posterior means of the linear predictors at the most probable node, (n,); needs the rows."""
+        node = self.nodes[int(np.argmax(self.weight))]
+        assert isinstance(node, Approximation)
+        return node.mean
 
     def fitted(self) -> FloatArray:
         """Posterior mean, or median where there is none, of the mean of each row's response, (n,); needs the rows."""
@@ -160,9 +170,10 @@ class SitesFit:
 
     def groups_left_out(self, codes: IntArray, solver: str) -> LeftOut:
         """Predictions of groups of rows from the others, given the group of each row (n,); needs the rows."""
-        nodes: Any = self.nodes
+        fit = self.whole or self
+        nodes: Any = fit.nodes
         expanded = solver == "laplace"
-        return groups_left_out(self.likelihood, nodes, self.weight, self.space_at, codes, expanded=expanded)
+        return groups_left_out(fit.likelihood, nodes, fit.weight, fit.space_at, codes, expanded=expanded)
 
     def space_at(self, node: int) -> Any:
         """The space of the rows at a node."""
@@ -178,7 +189,7 @@ class SitesFit:
             n.without_rows(self.space, w > NEGLIGIBLE) for n, w in zip(self.nodes, self.weight, strict=True)
         )
         none = self.likelihood.without_rows()
-        return replace(self, space=self.space.without_rows(), likelihood=none, nodes=nodes)
+        return replace(self, space=self.space.without_rows(), likelihood=none, nodes=nodes, whole=None)
 
     def shape_arrays(self) -> dict[str, Any]:
         """The log of a further parameter of the likelihood at each node, and its distribution function."""
