@@ -21,7 +21,7 @@ TOLERANCES = {
 """Errors of means in standard deviations, and of standard deviations, at most. Seen: .01 and 1.6 %; .02 and 4 % where
 two levels separate; .02 and 1.3 % beside 20 columns; .01 and 3.6 % where five of ten do; .005 and 1 %; .04 and 6 %
 where blocks are very different, of all coefficients alike: there expectation propagation is less accurate along the
-effects of blocks. In one part those that separate have .74 to .88 of the standard deviation, and .96 beside 20
+effects of blocks. In one part those that separate have .77 to .88 of the standard deviation, and .96 beside 20
 columns."""
 
 LAPLACE = 0.9
