@@ -280,7 +280,8 @@ def test_groups_with_a_dispersion(tmp_path):
     assert list(res.hyperparameters().index) == ["sd[g]", "alpha"]
     drawn = res.sample(20_000, rng=1, hyper_columns=True)
     low, high = res.hyperparameters().loc["alpha", ["lower", "upper"]]
-    assert ((drawn["alpha"] > low) & (drawn["alpha"] < high)).mean() == pytest.approx(0.95, abs=0.03)
+    assert drawn["alpha"].nunique() == len(drawn)
+    assert ((drawn["alpha"] > low) & (drawn["alpha"] < high)).mean() == pytest.approx(0.95, abs=DRAWN)
     assert (drawn["x"] < res.conf_int().loc["x"].iloc[0]).mean() == pytest.approx(0.025, abs=DRAWN)
     # Given the dispersion it is a model with one; at the posterior's middle that has about the same coefficients.
     alpha = float(res.hyperparameters().loc["alpha", "median"])

@@ -187,7 +187,7 @@ class GeneralizedBandRidgeResults(VarianceComponents, GeneralizedRidgeResults):
     def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         of_z, b, which = self.posterior.draws_with_nodes(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
-        return ChainDraws(beta[..., None], None, self._variances_at(which) | self._shape_at(which))
+        return ChainDraws(beta[..., None], None, self._variances_at(which) | self._shape_drawn(which, generator))
 
     def _variances_at(self, which: IntArray) -> dict[str, FloatArray]:
         tau2, correlations = (values[which] for values in self.sites_fit.at_nodes())

@@ -176,8 +176,8 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         rng : numpy.random.Generator, int or None
             Source of randomness, or a seed.
         hyper_columns : bool
-            Add the draws of ``tau2`` that go with them, of negative binomial counts also those of ``alpha``: each is
-            a node of the integral over them.
+            Add the draws of ``tau2`` that go with them, each a node of the integral, and of negative binomial counts
+            those of ``alpha``, each from that part of its posterior which a node stands for.
 
         Returns
         -------
@@ -190,7 +190,7 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
     def _draw_chain(self, n: int, generator: np.random.Generator) -> ChainDraws:
         of_z, b, which = self.posterior.draws_with_nodes(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
-        others = self._variances_at(which) | self._shape_at(which)
+        others = self._variances_at(which) | self._shape_drawn(which, generator)
         if not self.method_entry.integrates:
             return ChainDraws(beta[..., None], None, others)
         log_prior = self._penalty.log_prior_at_nodes(others["tau2"], which)
@@ -201,11 +201,14 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         tau2 = np.exp(np.array([node.log_t2 for node in self.posterior.nodes]) - self.log_unit)
         return {"tau2": tau2[which][:, None]}
 
-    def _shape_at(self, which: IntArray) -> dict[str, FloatArray]:
-        """Values of further parameters of the likelihood at some nodes (m,), each (m, 1)."""
+    def _shape_drawn(self, which: IntArray, generator: np.random.Generator) -> dict[str, FloatArray]:
+        """Draws of further parameters of the likelihood that some nodes (m,) stand for, each (m, 1)."""
+        if self.shape_grid is None:
+            return {}
         nodes = self.posterior.nodes
-        own = [np.exp([node.log_shape for node in nodes]), np.array([node.form for node in nodes])]
-        return {name: values[which][:, None] for name, values in zip(self._names_of_shape, own, strict=False)}
+        log_shape, form = (np.array(own)[which] for own in zip(*((n.log_shape, n.form) for n in nodes), strict=True))
+        drawn = np.exp(self.shape_grid.drawn(log_shape, form, generator.random(which.size)))
+        return {name: values[:, None] for name, values in zip(self._names_of_shape, (drawn, form), strict=False)}
 
     @property
     def _names_of_shape(self) -> tuple[str, ...]:

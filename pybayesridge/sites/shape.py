@@ -185,6 +185,12 @@ class ShapeGrid:
         below, above = (1.0 / _mass_of_tail(self.u, self.evidence, self.prior, way) for way in (-1, 1))
         return TailedDensity.through(self.u, self.log_density, below, above)
 
+    def drawn(self, u: FloatArray, form: FloatArray, share: FloatArray) -> FloatArray:
+        """Values of u in those parts of its posterior that nodes (m,) stand for, at shares (m,) of each part."""
+        node = np.abs(self.u - u[:, None]).argmin(axis=1)
+        below = np.cumsum(self.weight) - self.weight
+        return self.posterior().quantiles((below[node] + share * self.weight[node]) / self.weight.sum())
+
     def summary(self, probabilities: FloatArray) -> FloatArray:
         """Posterior mean of the parameter itself, and quantiles (m,), (1, 1 + m)."""
         return _of_log(self, probabilities)[None]
@@ -245,6 +251,14 @@ class FormGrid:
         parts = [self.grids[i].posterior() for i in likely]
         rise, fall = min(part.rise for part in parts), min(part.fall for part in parts)
         return TailedDensity.mixed(parts, [float(self.share[i]) for i in likely], rise, fall)
+
+    def drawn(self, u: FloatArray, form: FloatArray, share: FloatArray) -> FloatArray:
+        """Values of u in those parts of its posterior for a form (m,) that nodes stand for, at shares of each."""
+        order = np.argsort(self.forms)
+        out, own = u.copy(), order[np.searchsorted(self.forms, form, sorter=order)]
+        for g in np.unique(own).tolist():
+            out[own == g] = self.grids[g].drawn(u[own == g], form[own == g], share[own == g])
+        return out
 
     def summary(self, probabilities: FloatArray) -> FloatArray:
         """Posterior means of the parameter itself and of the form, and quantiles (m,), (2, 1 + m)."""
