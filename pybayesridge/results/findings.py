@@ -63,7 +63,8 @@ TAILS = (
 SEPARATED = "The columns separate the responses: the prior limits the coefficients."
 BY_EP = (
     "For those that separate, standard deviations and the farther ends of intervals are approximate: expectation "
-    "propagation made them up to a quarter too small in comparisons with importance sampling."
+    "propagation made them up to a quarter too small in comparisons with importance sampling. Where a column "
+    "predicts all responses without error, ends of intervals are nearer still than they should be."
 )
 IN_PARTS = (
     "For those that separate, expectation propagation approximates the posterior in parts: in comparisons with "

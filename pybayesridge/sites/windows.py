@@ -345,9 +345,10 @@ def _window(row: FloatArray, center: float, spacing: float) -> Windows:
 def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, FloatArray]:
     """A fit whose nodes are split, and by how much the logs of the evidence at them change, (K,).
 
-    Where there would be too many parts its nodes are mixtures by the parts of each function. At the least likely
-    nodes the log evidence is taken to change as at the nearest penalty, or as it does on average elsewhere. The fit
-    itself where nothing is moved, or too many others cannot be split.
+    Where there would be too many parts its nodes are mixtures by the parts of each function, or where that fails they
+    are split along the widest alone. At the least likely nodes the log evidence is taken to change as at the nearest
+    penalty, or as it does on average elsewhere. The fit itself where nothing is moved, or too many others cannot be
+    split.
 
     Parameters
     ----------
@@ -371,24 +372,26 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
     if len(fit.nodes) * COMPONENTS > most if mixes else not few:
         return nothing
 
-    def found_at(node: Approximation, space: Any) -> list[Approximation] | None:
+    def found_at(node: Approximation, space: Any) -> tuple[list[Approximation] | None, bool]:
         rows = space.in_units(moved, node.log_t2)
-        if mixes:
-            return components(node, space, fit.likelihood, rows, WIDER)
-        return split(node, space, fit.likelihood, rows, few[0])
+        found = components(node, space, fit.likelihood, rows, WIDER) if mixes else None
+        if found is not None or not few:
+            return found, True
+        return split(node, space, fit.likelihood, rows, few[0]), not several
 
     order = np.argsort(fit.weight)
     some = order[np.cumsum(fit.weight[order]) > LITTLE]
-    change, lost, sweeps = np.full(fit.weight.size, np.nan), 0.0, 0
+    change, lost, sweeps, along_one = np.full(fit.weight.size, np.nan), 0.0, 0, 0.0
     parts: list[list[Approximation]] = [[node] for node in fit.nodes if isinstance(node, Approximation)]
     for i in some[::-1].tolist():
         (node,) = parts[i]
-        found = found_at(node, fit.space_at(i))
+        found, along_all = found_at(node, fit.space_at(i))
         if found is None:
             lost += float(fit.weight[i])
             if lost > MOST_LOST:
                 return nothing
             continue
+        along_one += 0.0 if along_all else float(fit.weight[i])
         parts[i], sweeps = found, sweeps + sum(part.n_iter for part in found)
         change[i] = float(logsumexp([part.log_evidence for part in found])) - node.log_evidence
     known = np.isfinite(change)
@@ -411,7 +414,7 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
         log_evidence=fit.log_evidence + total,
         n_iter=fit.n_iter + sweeps,
         factors=tuple(np.repeat(each, counts, axis=0) for each in fit.factors),
-        split=mixes or not several,
+        split=along_one <= MOST_LOST,
         whole=fit if mixes else None,
     )
     return whole, change
