@@ -116,7 +116,7 @@ class NegativeBinomial(Poisson):
         some = y > 0
         whole = eta - np.log(np.where(some, y, 1.0) / self.exposure)
         away = np.minimum(whole, HIGHEST)
-        of_some = y * away - (y + s) * _log_ratio(away, y, s)
+        of_some = _from_top(away, y, s)
         of_none = -s * np.log1p(np.exp(away) / s)
         straight = -s * (whole - away)  # beyond there, where exponentials would be infinite
         out: FloatArray = self.copies * (np.where(some, of_some, of_none) + straight + self._top())
@@ -175,11 +175,7 @@ class NegativeBinomial(Poisson):
         y, s = self.counts, 1.0 / self.alpha
         with np.errstate(divide="ignore"):  # where 0 is expected a count has an infinite deviance
             away = np.log(np.where(y > 0, mean, 1.0)) - np.log(np.where(y > 0, y, 1.0))
-        # The same twice, of which one does not cancel or overflow.
-        turned = np.where(np.abs(away) < FAR, y > s, away > 0)
-        up, down = np.where(turned, 0.0, away), np.where(turned, away, 0.0)
-        of_some = (y + s) * (_log_ratio(up, y, s) + _log_ratio(-down, s, y)) - y * up + s * down
-        return 2.0 * np.where(y > 0, of_some, s * np.log1p(mean / s))
+        return 2.0 * np.where(y > 0, -_from_top(away, y, s), s * np.log1p(mean / s))
 
     def variances(self, mean: FloatArray) -> FloatArray:
         """Variances of counts of some means."""
@@ -190,7 +186,18 @@ class NegativeBinomial(Poisson):
         return self.log_constants() + self._top()
 
 
-def _log_ratio(away: FloatArray, y: FloatArray | float, s: FloatArray | float) -> FloatArray:
+def _from_top(away: FloatArray, y: FloatArray, s: float) -> FloatArray:
+    """Log likelihood of counts relative to its top, where linear predictors are `away` from there, (n,).
+
+    It is ``y away - (y + s) log((s + y exp(away)) / (s + y))``, and as much with y and s exchanged and `away` turned
+    round. With the smaller of the two large numbers do not cancel; far away one of both does not overflow.
+    """
+    turned = np.where(np.abs(away) < FAR, y > s, away > 0)
+    less, more, way = np.where(turned, s, y), np.where(turned, y, s), np.where(turned, -away, away)
+    return less * way - (y + s) * _log_ratio(way, less, more)
+
+
+def _log_ratio(away: FloatArray, y: FloatArray, s: FloatArray) -> FloatArray:
     """``log((s + y exp(away)) / (s + y))``, which keeps its digits near 0 and where one of both is much smaller."""
     change = y / (s + y) * np.expm1(away)
     near = change > -0.5

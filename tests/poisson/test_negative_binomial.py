@@ -1,6 +1,6 @@
 """Negative binomial counts: the likelihood, and fits with the dispersion integrated out, against dense grids."""
 
-from decimal import Decimal, getcontext
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -48,7 +48,6 @@ OF_EXTREMES = 1e-13
 @pytest.mark.parametrize("alpha", [1e-12, 1e-3, 1.0, 1e4])
 def test_extreme_counts_and_means(alpha):
     """Of counts that are next to nothing or nearly all of count and 1 / alpha, and expected counts near 0."""
-    getcontext().prec = 60
     counts = np.array([0.0, 3.0, 3.0, 1e9, 1e11, 1e11, 1e11, 40.0])
     mean = np.array([1e-3, 1e-320, 3.5, 1e-320, 1e-30, 2e11, 1e40, 1e5])
     rows, s = from_counts(counts, None, None, alpha), 1 / Decimal(alpha)
@@ -58,12 +57,37 @@ def test_extreme_counts_and_means(alpha):
         own = y * (y / m).ln() if y else Decimal(0)
         return float(2 * (own - (y + s) * ((y + s) / (m + s)).ln()))
 
-    expected = [exact(y, m) for y, m in zip(counts.tolist(), mean.tolist(), strict=True)]
+    with localcontext() as context:
+        context.prec = 60
+        expected = [exact(y, m) for y, m in zip(counts.tolist(), mean.tolist(), strict=True)]
     np.testing.assert_allclose(rows.deviances(mean), expected, rtol=OF_EXTREMES)
     ends = from_counts(counts[:3], None, None, alpha).deviances(np.array([np.inf, 0.0, np.inf]))
     np.testing.assert_array_equal(ends, np.inf)
     found = rows.tilted(Cavity(np.log(np.maximum(counts, 1.0)), np.full(8, 100.0), np.zeros(8)))
     assert np.isfinite(found.log_integral).all()
+
+
+OF_DIFFERENCES = 5
+"""Errors of differences of values, in rounding errors of linear predictors and of information; worst seen .5."""
+
+
+@pytest.mark.parametrize("away", [-3.0, -0.4, 1e-3, 0.7, 5.0])
+def test_values_keep_their_digits_for_counts_of_millions(away):
+    """Where counts are large a row's information is 1 / alpha: it is no difference of numbers as large as counts."""
+    counts, s = np.array([1e3, 1e6, 1e9]), 16.0
+    rows = from_counts(counts, None, None, 1 / s)
+    top = np.log(counts)
+    eta = top + away
+    expected = []
+    with localcontext() as context:
+        context.prec = 50
+        for y, here, there in zip(counts.tolist(), eta.tolist(), top.tolist(), strict=True):
+            one, size = Decimal(y), Decimal(s)
+            value = [one * Decimal(at) - (one + size) * (size + Decimal(at).exp()).ln() for at in (here, there)]
+            expected.append(float(value[0] - value[1]))
+    rounding = np.abs(rows.derivatives(eta)[0]) * np.spacing(eta) + s * np.finfo(float).eps
+    found = rows.values(eta) - rows.values(top)
+    np.testing.assert_array_less(np.abs(found - expected), OF_DIFFERENCES * rounding)
 
 
 def test_values_go_on_falling_where_exponentials_are_infinite():
