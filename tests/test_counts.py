@@ -398,6 +398,12 @@ def test_selection(selected):
         selected.joint_contrast("g")
 
 
+def test_a_note_on_few_events_says_how_many_rows_there_are():
+    counts = np.repeat([1.0, 0.0], [3, 1197])
+    res = BayesRidge(counts, np.random.default_rng(0).normal(size=1200), family="poisson").fit("laplace")
+    assert "There are only 3 events in 1,200 rows" in str(res.notes)
+
+
 def test_all_columns_in_is_the_ridge(selected):
     """With a prior probability of 1 and a given slab it is the ridge with a given penalty."""
     slab = 0.09

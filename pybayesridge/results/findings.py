@@ -385,7 +385,7 @@ def rare_events(res: Any) -> list[Finding]:
     if rare >= FEW_EVENTS:
         return []
     which = "events" if trials is None or res.n_events <= trials - res.n_events else "non-events"
-    among = f"in {res.nobs:,} rows" if trials is None else f"among {trials:g} trials"
+    among = f"in {res.nobs:,.10g} rows" if trials is None else f"among {trials:.10g} trials"
     return [note("rare-events", f"There are only {rare:g} {which} {among}: the prior has much weight.")]
 
 
