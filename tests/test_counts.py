@@ -12,6 +12,7 @@ from scipy.stats import poisson
 
 from pybayesridge import (
     BayesRidge,
+    ConvergenceWarning,
     SpikeSlab,
     compare_evidence,
     compare_loo,
@@ -402,6 +403,18 @@ def test_a_note_on_few_events_says_how_many_rows_there_are():
     counts = np.repeat([1.0, 0.0], [3, 1197])
     res = BayesRidge(counts, np.random.default_rng(0).normal(size=1200), family="poisson").fit("laplace")
     assert "There are only 3 events in 1,200 rows" in str(res.notes)
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("method", "advice"),
+    [("ep", "raise maxiter or tol, or use method='laplace'"), ("laplace", "raise maxiter or tol")],
+)
+def test_fits_that_have_not_converged_are_advised_what_is_another_method(method, advice):
+    counts = np.repeat([3.0, 1.0, 0.0], [4, 8, 8])
+    model = BayesRidge(counts, np.random.default_rng(0).normal(size=20), family="poisson")
+    with pytest.warns(ConvergenceWarning, match=rf"{advice}\."):
+        assert not model.fit(method, maxiter=1).converged
 
 
 def test_all_columns_in_is_the_ridge(selected):

@@ -65,9 +65,10 @@ class SitesMethod(PenaltyMethod):
 
     def unconverged(self, tol: float, maxiter: int) -> str:
         """The statement on a fit that has not converged."""
+        other = "" if self.solver == "laplace" else ", or use method='laplace'"
         return (
             f"NOT CONVERGED within maxiter={maxiter} sweeps at a value of the penalty, or to tol={tol:g} over the "
-            "penalty: do not report these numbers; raise maxiter or tol, or use method='laplace'."
+            f"penalty: do not report these numbers; raise maxiter or tol{other}."
         )
 
 
