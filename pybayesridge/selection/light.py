@@ -93,14 +93,17 @@ _POINTERS = (
 class _Problem(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in _INTEGERS),
-        *((name, ctypes.c_double) for name in ("yy", "outside", "nu", "swap_share")),
+        *((name, ctypes.c_double) for name in ("yy", "outside", "nu", "swap_share", "often_from")),
         *((name, ctypes.c_void_p) for name in _POINTERS),
     ]
 
 
 class _Record(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("prob", "absent", "mean", "square", "sums", "center", "units")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("prob", "absent", "mean", "square", "sums", "weight", "center", "units")
+        ),
         *((name, ctypes.c_int64) for name in ("room", "used")),
         *((name, ctypes.c_void_p) for name in ("size", "node", "key", "marks")),
     ]
@@ -184,6 +187,8 @@ class Sums:
         Near their means, where these may be far larger than the standard deviations, else 0.
     others : (5,) array
         Expected number of watched units in, log g, mean of s2, number of units in, expected number of others in.
+    weight : (2,) array
+        Sums of the weights of passes, and of full ones.
     passes, full : int
         Passes, and those that looked at all units; the others only at units that are watched.
     """
@@ -194,6 +199,7 @@ class Sums:
     square: FloatArray
     others: FloatArray
     center: FloatArray
+    weight: FloatArray
     passes: int = 0
     full: int = 0
 
@@ -201,11 +207,11 @@ class Sums:
     def empty(cls, n_units: int, d: int, center: FloatArray | None = None) -> Sums:
         """Nothing yet."""
         zeros = np.zeros(n_units), np.zeros(n_units), np.zeros(d), np.zeros(d), np.zeros(5)
-        return cls(*zeros, np.zeros(d) if center is None else center)
+        return cls(*zeros, np.zeros(d) if center is None else center, np.zeros(2))
 
     def addresses(self) -> tuple[int | None, ...]:
         """Of what the compiled code takes, in its order."""
-        arrays = self.prob, self.absent, self.mean, self.square, self.others, self.center
+        arrays = self.prob, self.absent, self.mean, self.square, self.others, self.weight, self.center
         return tuple(_address(a) for a in arrays)
 
 
@@ -322,6 +328,7 @@ class Walkers:
         self.pace(1)
         learned = grid.log_g.size > 1
         self._struct.node_every = self.node_every if learned else 0
+        self._struct.often_from = np.inf
         for name, array in arrays.items():
             setattr(self._struct, name, _address(array))
         self._tabulate(FIRST_SIZES)
@@ -360,6 +367,18 @@ class Walkers:
     def pace(self, most_together: int) -> None:
         """Set how many units the moves of several let in or out, at most."""
         self._struct.most_together = min(most_together, MOST_TOGETHER)
+
+    def visit_often(self, size: float) -> None:
+        """Visit sets of n > `size` units ((n + 1) / (size + 1))^2 times as often as they are likely.
+
+        Passes are weighted by the inverse. What follows is of other chains.
+        """
+        self._struct.often_from = size
+
+    def weight_of(self, size: IntArray) -> FloatArray:
+        """Weights of states with so many units in."""
+        least = self._struct.often_from
+        return np.minimum((least + 1.0) / (size + 1.0), 1.0) ** 2 if np.isfinite(least) else np.ones(size.size)
 
     def propose(self, proposals: Proposals) -> None:
         """Take other weights of proposals: what follows is of other chains."""

@@ -12,15 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.selection.collapsed import log_joint, of_left_over, spectrum
 from pybayesridge.selection.estimates import (
     FEWEST_DRAWS,
     GROWTH,
     KEPT,
+    OFTEN_VISITED,
     Estimate,
     Tallies,
     estimate,
+    inflated,
+    is_heavy,
     probabilities,
     with_unseen,
 )
@@ -88,6 +91,13 @@ TOGETHER = 4.0
 
 LEAST_TOGETHER = 4
 """And at least so many: some walkers have to leave large sets."""
+
+OFTEN_FROM = 2.0
+"""Times the mean number of units from which sets are visited more often than they are likely: such sets are seldom
+reached, and have a large part in the mean, so that walks which hardly saw them differ too little from each other."""
+
+LEAST_WEIGHT = 0.5
+"""Mean weight of a pass, below which this number of units is doubled while proposals are adapted."""
 
 LEAST_EXCHANGE = 0.05
 """Units give way to others with weights that are the standard deviations of their indicators, and this at least:
@@ -247,6 +257,7 @@ class Walk:
         self.problem, self.grid, self.n, self.progress = problem, grid, n, progress
         self.walkers = Walkers(problem, grid, n, most_columns, weighted)
         seeds = rng.integers(0, 2**64, (n, 4), dtype=np.uint64)
+        self.random = np.random.default_rng(seeds[0])
         for i, start in enumerate(starts):
             self.walkers.start(i, start.units, start.node, seeds[i])
         fixed = 0 if weighted is None else weighted.fixed
@@ -260,6 +271,9 @@ class Walk:
         self.renewed_sizes = n_sizes(problem, most_columns) if self.recalls and can_renew(problem, grid) else 0
         self.every = 1
         self.tiers = weighted is None and problem.units.n >= WATCHED_FROM
+        # Of thousands of units, walkers in large sets would take most of the time.
+        self.evens = self.recalls and not self.tiers and grid.unit_odds is None and grid.log_g.size > 1
+        self.often_from = OFTEN_FROM
         n_units = problem.units.n
         self.span = int(np.clip(n_units // 2, *TIERED_STEPS) if self.tiers else np.clip(n_units // 4, *STEPS))
         self.between = self.span
@@ -298,13 +312,17 @@ class Walk:
             visits = self.walkers.advance(walker, self.between, size, sums)
             taken = time.perf_counter() - begin
             if visits is not None:
-                self.recorder.add(walker, visits)
+                self.recorder.add(walker, visits, self._kept(visits.size))
             self.steps += size * self.between
             passes -= size
             # How much is done at once changes no number.
             self.chunk = int(np.clip(size * SLICE / max(taken, 1e-9), 1, 4 * self.chunk))
             if self.progress is not None:
                 self.progress(self.steps, self.now)
+
+    def _kept(self, size: IntArray) -> BoolArray:
+        """Which states of such sizes are kept: with their weights as probabilities, as the posterior has them."""
+        return self.random.random(size.size) < self.walkers.weight_of(size)
 
     def _sweep(self, sums: list[Sums]) -> None:
         """A full pass of all walkers."""
@@ -345,6 +363,7 @@ class Walk:
             self.forget()
             self.advance(spans * self.every)
             prob = probabilities(self.tallies)
+            self._visit_often(float(prob.sum()))
             self.walkers.propose(proposals(self.problem, self.grid, prob))
             if self.tiers:
                 self._watch(prob)
@@ -353,6 +372,16 @@ class Walk:
                 self._recall(self.recorder.after(0), prob)
             self._propose_others(prob)
             self._adapted()
+
+    def _visit_often(self, mean: float) -> None:
+        """Let walkers visit sets far larger than the mean more often, unless most of their passes would be there."""
+        if not self.evens:
+            return
+        sums = self.tallies.stretches[-1]
+        share = sum(float(one.weight[0]) for one in sums) / max(sum(one.passes for one in sums), 1)
+        if share < LEAST_WEIGHT:
+            self.often_from *= 2.0
+        self.walkers.visit_often(self.often_from * mean)
 
     def _recall(self, trace: Trace, prob: FloatArray) -> None:
         """Let walkers go to sets of these states at once.
@@ -463,7 +492,7 @@ class Walk:
         log_g = self.grid.log_g[trace.node]
         # The mean of equal numbers may differ from them in the last digit, by which nothing is to be divided.
         within = float(np.var(log_g)) if np.ptp(log_g) > 0 else 0.0
-        self.now = estimate(self.tallies, self.between, trace.sizes, within)
+        self.now = estimate(self.tallies, self.between, trace.sizes, within, far=not self.evens)
         return self.now
 
     def _neighbours(self) -> Problem:
@@ -485,6 +514,8 @@ class Walk:
         limited = self.walkers.counts()[1]
         trace = self.recorder.after(self.lead)
         tabulate(self.grid, np.unique(trace.sizes))
+        if self.evens and is_heavy(trace.sizes):
+            found = inflated(found, OFTEN_VISITED)
         found = with_unseen(found, self._unseen(found, trace), self.problem.units)
         return Run(found, trace, self.steps, converged, interrupted, limited, drift)
 

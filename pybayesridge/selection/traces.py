@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.selection.collapsed import log_joints_by_size, spectra_by_size
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import Visits
@@ -92,27 +92,28 @@ class Recorder:
 
     def forget(self) -> None:
         """Drop all states."""
-        self._parts: list[list[tuple[int, Visits]]] = [[] for _ in range(self.n_walkers)]
+        self._parts: list[list[tuple[IntArray, Visits]]] = [[] for _ in range(self.n_walkers)]
         self._seen = [0] * self.n_walkers
         self._held = self._states = 0
 
-    def add(self, walker: int, visits: Visits) -> None:
-        """Add the states of some passes."""
-        first = self._seen[walker]
+    def add(self, walker: int, visits: Visits, kept: BoolArray | None = None) -> None:
+        """Add the states of some passes, those of `kept` (T,)."""
+        numbers = self._seen[walker] + np.arange(visits.size.size)
         self._seen[walker] += visits.size.size
-        self._parts[walker].append((first, _every(visits, first, self.every)))
+        chosen = numbers % self.every == 0
+        self._parts[walker].append(_some(numbers, visits, chosen if kept is None else chosen & kept))
         self._count(self._parts[walker][-1:])
         while self._held > MOST_UNITS or self._states > MOST_STATES:
             self.every *= 2
             self._parts = [
-                [(first, _every(visits, -(-first * 2 // self.every), 2)) for first, visits in parts]
+                [_some(numbers, visits, numbers % self.every == 0) for numbers, visits in parts]
                 for parts in self._parts
             ]
             self._held = self._states = 0
             for parts in self._parts:
                 self._count(parts)
 
-    def _count(self, parts: list[tuple[int, Visits]]) -> None:
+    def _count(self, parts: list[tuple[IntArray, Visits]]) -> None:
         self._held += sum(visits.units.size for _, visits in parts)
         self._states += sum(visits.size.size for _, visits in parts)
 
@@ -120,9 +121,7 @@ class Recorder:
         """The states after the first `lead` passes of each walker; all, if there are none."""
         found: list[tuple[int, Visits]] = []
         for walker, parts in enumerate(self._parts):
-            for first, visits in parts:
-                at = np.arange(visits.size.size) * self.every + -(-first // self.every) * self.every
-                found.append((walker, _some(visits, at >= lead)))
+            found += [(walker, _some(numbers, visits, numbers >= lead)[1]) for numbers, visits in parts]
         if not sum(visits.size.size for _, visits in found):
             found = [(walker, visits) for walker, parts in enumerate(self._parts) for _, visits in parts]
         size = np.concatenate([visits.size for _, visits in found])
@@ -135,19 +134,12 @@ class Recorder:
         )
 
 
-def _every(visits: Visits, first: int, step: int) -> Visits:
-    """Those of the states number `first`, ... whose number is divisible by `step`."""
-    if step == 1:
-        return visits
-    return _some(visits, (first + np.arange(visits.size.size)) % step == 0)
-
-
-def _some(visits: Visits, chosen: AnyArray) -> Visits:
+def _some(numbers: IntArray, visits: Visits, chosen: BoolArray) -> tuple[IntArray, Visits]:
+    """Some of the states, with their numbers."""
     if chosen.all():
-        return visits
-    return Visits(
-        visits.units[np.repeat(chosen, visits.size)], visits.size[chosen], visits.node[chosen], visits.key[chosen]
-    )
+        return numbers, visits
+    units = visits.units[np.repeat(chosen, visits.size)]
+    return numbers[chosen], Visits(units, visits.size[chosen], visits.node[chosen], visits.key[chosen])
 
 
 def heaviest(trace: Trace, chosen: IntArray, most: int) -> list[tuple[np.uint64, int, float]]:

@@ -210,7 +210,7 @@ def test_sets_far_from_what_was_visited_may_lack_any_unit():
 def test_errors_with_what_was_not_seen():
     tallies = Tallies(4, units_of(3, np.array([0, 0, 1, 2])), 1)
     for i, sums in enumerate(tallies.new_stretch()):
-        sums.passes = 100
+        sums.passes, sums.weight[:] = 100, 100.0
         sums.prob += 100 * np.array([0.5 + 0.01 * i, 1e-4, 1.0])
         sums.mean += 100.0 * np.arange(5)
         sums.square += 100.0 * (np.arange(5) ** 2 + 4.0)

@@ -36,7 +36,7 @@
 
 /* Of a unit coming in, from the set of n_in units without it. */
 static double prior_odds(const Problem *p, int64_t unit, int64_t n_in, int64_t node) {
-    return p->odds ? p->odds[unit] : log_prior(p, n_in + 1, node) - log_prior(p, n_in, node);
+    return p->odds ? p->odds[unit] : log_target(p, n_in + 1, node) - log_target(p, n_in, node);
 }
 
 /* What a change of R does to the log likelihood. */
@@ -156,8 +156,8 @@ static void move_node(Run *run, Walker *w) {
     const int64_t node = w->node + by;
     double log_det, left;
     if (node < 0 || node >= p->n_nodes || !evaluate(run, w, w->column, w->m, node, &log_det, &left)) return;
-    const double now = log_likelihood(p, penalised, w->log_det, w->left_over, w->node) + log_prior(p, w->n_in, w->node);
-    const double then = log_likelihood(p, penalised, log_det, left, node) + log_prior(p, w->n_in, node);
+    const double now = log_likelihood(p, penalised, w->log_det, w->left_over, w->node) + log_target(p, w->n_in, w->node);
+    const double then = log_likelihood(p, penalised, log_det, left, node) + log_target(p, w->n_in, node);
     if (accepted(w, NODE, then - now)) go_to_node(run, w, node, log_det, left);
 }
 
@@ -335,12 +335,12 @@ static void move_together(Run *run, Walker *w) {
     for (int64_t l = 0; l < count && in; l++)
         for (int64_t a = p->start[unit[l]]; a < p->start[unit[l] + 1]; a++) columns[m++] = (int32_t)p->order[a];
     if (!evaluate(run, w, columns, m, node, &log_det, &left)) return;
-    double ratio = log_likelihood(p, m - p->fixed, log_det, left, node) + log_prior(p, n_in, node);
+    double ratio = log_likelihood(p, m - p->fixed, log_det, left, node) + log_target(p, n_in, node);
     ratio += log((double)choices / (double)choices_back);
     if (evenly) ratio += log(share_evenly(n_in) / share_evenly(w->n_in));
     else ratio += log((1.0 - share_evenly(n_in)) / (1.0 - share_evenly(w->n_in)));
     ratio += log(share_of_turns(p, m, OFTEN_TOGETHER) / share_of_turns(p, w->m, OFTEN_TOGETHER));
-    ratio -= log_likelihood(p, w->m - p->fixed, w->log_det, w->left_over, w->node) + log_prior(p, w->n_in, w->node);
+    ratio -= log_likelihood(p, w->m - p->fixed, w->log_det, w->left_over, w->node) + log_target(p, w->n_in, w->node);
     for (int64_t l = 0; l < count && p->odds; l++) ratio += in ? p->odds[unit[l]] : -p->odds[unit[l]];
     if (!accepted(w, TOGETHER, ratio + log_back - log_there)) return;
     for (int64_t l = 0; l < count; l++) {

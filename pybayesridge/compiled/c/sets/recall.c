@@ -90,8 +90,8 @@ void recall(Run *run, Walker *w) {
     for (int64_t i = 0; i < n_coming; i++)
         for (int64_t a = p->start[coming[i]]; a < p->start[coming[i] + 1]; a++) run->columns[m++] = (int32_t)p->order[a];
     if (!evaluate(run, w, run->columns, m, node, &log_det, &left)) return;
-    ratio += log_likelihood(p, m - p->fixed, log_det, left, node) + log_prior(p, w->n_in + n_coming - n_leaving, node);
-    ratio -= log_likelihood(p, w->m - p->fixed, w->log_det, w->left_over, w->node) + log_prior(p, w->n_in, w->node);
+    ratio += log_likelihood(p, m - p->fixed, log_det, left, node) + log_target(p, w->n_in + n_coming - n_leaving, node);
+    ratio -= log_likelihood(p, w->m - p->fixed, w->log_det, w->left_over, w->node) + log_target(p, w->n_in, w->node);
     ratio += log_proposal(p, list, here, w->node) - log_proposal(p, list, there, node);
     for (int64_t i = 0; p->odds && i < n_leaving; i++) ratio -= p->odds[leaving[i]];
     for (int64_t i = 0; p->odds && i < n_coming; i++) ratio += p->odds[coming[i]];

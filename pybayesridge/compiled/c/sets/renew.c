@@ -83,8 +83,8 @@ void renew(Run *run, Walker *w) {
     shuffle(run, w, size);
     const int64_t m = listed_columns(run, w, size);
     if (m >= 0 && evaluate_afresh(run, w, run->columns, m, node, &log_det, &left)) {
-        double ratio = log_likelihood(p, m, log_det, left, node) + log_prior(p, kept + size, node) - p->log_renewed[at];
-        ratio -= log_likelihood(p, w->m, w->log_det, w->left_over, w->node) + log_prior(p, w->n_in, w->node);
+        double ratio = log_likelihood(p, m, log_det, left, node) + log_target(p, kept + size, node) - p->log_renewed[at];
+        ratio -= log_likelihood(p, w->m, w->log_det, w->left_over, w->node) + log_target(p, w->n_in, w->node);
         ratio += p->log_renewed[before * p->n_nodes + w->node];
         if (accepted(w, RENEW, ratio)) {
             w->node = node;

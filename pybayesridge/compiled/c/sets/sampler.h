@@ -68,6 +68,7 @@ typedef struct {
     int64_t t_nodes, t_points; /* nodes of log g (or 1, where they are alike) and of t in the quadrature of the prior */
     double yy, outside, nu; /* y'y, its part outside the rows of `xt`, degrees of freedom */
     double swap_share;
+    double often_from; /* units in from which sets are visited more often than they are likely; infinite for none */
     const int64_t *order, *start; /* the columns of unit j: order[start[j]] to order[start[j + 1] - 1] */
     const int64_t *unit_of;
     const double *diag, *cross; /* squared lengths of the columns, X'y */
@@ -145,6 +146,7 @@ typedef struct {
 /* What passes add to, and write; in the order of light.Record. */
 typedef struct {
     double *prob, *absent, *mean, *square, *sums; /* (n_units,) twice, (d + fixed,) twice, (5,): see `look` */
+    double *weight;                               /* (2,): sums of the weights of passes, and of full ones */
     const double *center;                         /* (d + fixed,): coefficients are counted less these */
     int32_t *units;                               /* units in at the passes, one after the other */
     int64_t room, used;
@@ -241,6 +243,8 @@ int evaluate_afresh(Run *run, Walker *w, const int32_t *columns, int64_t m, int6
 
 /* table.c */
 double log_prior(const Problem *p, int64_t n_in, int64_t node);
+double log_target(const Problem *p, int64_t n_in, int64_t node);
+double weight_of(const Problem *p, int64_t n_in);
 
 /* moves.c */
 double log_likelihood(const Problem *p, int64_t penalised, double log_det, double left, int64_t node);

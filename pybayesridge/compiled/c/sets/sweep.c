@@ -15,6 +15,7 @@
 typedef struct {
     const Record *to;
     double up, down; /* prior odds of one unit more, and of the last one */
+    double weight;
 } Sums;
 
 static double inside(double log_odds) {
@@ -47,14 +48,15 @@ static double log_odds(Run *run, const Walker *w, int64_t unit, double sign, dou
 /* Count a unit with such log odds; its probability. */
 static double count_unit(const Sums *sums, int64_t unit, double odds) {
     const double value = inside(odds);
-    sums->to->prob[unit] += value;
-    sums->to->absent[unit] += value > 0.5 ? inside(-odds) : 1.0 - value;
+    sums->to->prob[unit] += sums->weight * value;
+    sums->to->absent[unit] += sums->weight * (value > 0.5 ? inside(-odds) : 1.0 - value);
     return value;
 }
 
 static void count(const Sums *sums, int64_t j, double q, double coef, double var) {
     if (!(q > 0.0)) return;
     coef -= sums->to->center[j];
+    q *= sums->weight;
     sums->to->mean[j] += q * coef;
     sums->to->square[j] += q * (coef * coef + var);
 }
@@ -203,8 +205,8 @@ WIDE static void by_blocks(Run *run, Walker *w, int64_t begin, int64_t end, cons
                 if (powers && gain[c] < MOST_GAIN * w->left_over) {
                     const double odds = prior * sqrt(squared[c]);
                     value = odds / (1.0 + odds);
-                    to->to->prob[unit] += value;
-                    to->to->absent[unit] += 1.0 / (1.0 + odds);
+                    to->to->prob[unit] += to->weight * value;
+                    to->to->absent[unit] += to->weight * (1.0 / (1.0 + odds));
                 } else value = count_unit(to, unit, log_odds(run, w, unit, -1.0, log(free[c]), gain[c], to));
                 coef = reach[c] / free[c];
                 var = noise_of(p, w, w->left_over - gain[c]) / free[c];
@@ -214,14 +216,14 @@ WIDE static void by_blocks(Run *run, Walker *w, int64_t begin, int64_t end, cons
                 value = count_unit(to, unit, log_odds(run, w, unit, 1.0, log(v), coef * coef / v, to));
                 var = noise_of(p, w, w->left_over) * v;
             } else continue;
-            to->to->sums[4] += value;
+            to->to->sums[4] += to->weight * value;
             count(to, j, value, coef, var);
         }
     }
 }
 
 static Sums begun(const Problem *p, const Walker *w, const Record *record) {
-    Sums to = {record, 0.0, 0.0};
+    Sums to = {record, 0.0, 0.0, weight_of(p, w->n_in)};
     if (!p->odds) {
         const double here = log_prior(p, w->n_in, w->node);
         to.up = w->n_in < p->n_units ? log_prior(p, w->n_in + 1, w->node) - here : -INFINITY;
@@ -243,7 +245,8 @@ void sweep(Run *run, Walker *w, int64_t first, int64_t last, const double *lent,
     if (last < p->d) return;
     for (int64_t unit = 0; unit < p->n_units; unit++)
         if (!left_out(p, unit) && (width(p, unit) > 1 || (w->unit_place[unit] >= 0 && !w->dual)))
-            record->sums[4] += of_unit(run, w, unit, &to);
+            record->sums[4] += to.weight * of_unit(run, w, unit, &to);
+    record->weight[1] += to.weight;
 }
 
 /* A pass over all units, or over those that are watched: also the means of the fixed columns, and in `sums` the
@@ -254,16 +257,18 @@ void look(Run *run, Walker *w, const Record *record) {
     if (p->watched) {
         const Sums to = begun(p, w, record);
         if (!ensure_room(run, w, w->m + p->widest)) return;
-        for (int64_t i = 0; i < p->n_watched; i++) sums[0] += of_unit(run, w, p->watched[i], &to);
+        for (int64_t i = 0; i < p->n_watched; i++) sums[0] += to.weight * of_unit(run, w, p->watched[i], &to);
     } else sweep(run, w, 0, p->d, NULL, NULL, record);
-    const Sums to_fixed = {record, 0.0, 0.0};
+    const double weight = weight_of(p, w->n_in);
+    const Sums to_fixed = {record, 0.0, 0.0, weight};
     for (int64_t j = p->d; j < p->d + p->fixed; j++) {
         const int64_t at = w->dual ? p->n + j - p->d : w->place[j];
         const double coef = w->dual ? w->py[at] : w->b[at];
         const double var = w->dual ? -w->p[at * dual_size(p) + at] : w->v[at * w->capacity + at];
         count(&to_fixed, j, 1.0, coef, var * p->noise[w->node]);
     }
-    sums[1] += p->log_g[w->node];
-    sums[2] += noise_of(p, w, w->left_over);
-    sums[3] += (double)w->n_in;
+    sums[1] += weight * p->log_g[w->node];
+    sums[2] += weight * noise_of(p, w, w->left_over);
+    sums[3] += weight * (double)w->n_in;
+    record->weight[0] += weight;
 }

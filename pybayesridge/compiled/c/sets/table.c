@@ -57,5 +57,17 @@ double log_prior(const Problem *p, int64_t n_in, int64_t node) {
     return *held;
 }
 
-/* The same, of a run. */
+/* Weight of a state in averages: sets of more than `often_from` units are visited more often than they are likely. */
+double weight_of(const Problem *p, int64_t n_in) {
+    const double size = (double)n_in, ratio = (p->often_from + 1.0) / (size + 1.0);
+    return size > p->often_from ? ratio * ratio : 1.0;
+}
+
+/* As `log_prior`, of the distribution that the walkers keep. */
+double log_target(const Problem *p, int64_t n_in, int64_t node) {
+    const double prior = log_prior(p, n_in, node);
+    return (double)n_in > p->often_from ? prior - log(weight_of(p, n_in)) : prior;
+}
+
+/* The log prior, of a run. */
 EXPORT double run_log_prior(const Run *run, int64_t n_in, int64_t node) { return log_prior(run->problem, n_in, node); }

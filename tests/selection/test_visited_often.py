@@ -1,0 +1,80 @@
+"""Far larger sets are visited more often than they are likely, and averages are those of the posterior."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pybayesridge.selection.enumeration import enumerate_sets
+from pybayesridge.selection.grid import Given, grid_of
+from pybayesridge.selection.light import Sums, Visits, Walkers
+from pybayesridge.selection.problem import problem_of_rows
+from pybayesridge.selection.traces import Recorder
+from tests.effort import number
+
+WITHIN = 4.5
+"""Standard errors."""
+
+SHARE = 1e-4
+"""Probabilities whose standard error is smaller are not resolved."""
+
+WALKERS = 16
+
+
+def noise(n, d):
+    rng = np.random.default_rng([n, d])
+    X, y = rng.standard_normal((n, d)), rng.standard_normal(n)
+    return problem_of_rows(X - X.mean(axis=0), y - y.mean(), nu=n - 1, labels=np.arange(d) // 2 if n == 21 else None)
+
+
+@pytest.mark.parametrize("rows", [20, 21, 5])
+def test_weighted_averages_are_those_of_all_sets(rows):
+    """Columns, groups of two, and more columns than rows, whose sets are held by their rows."""
+    problem = noise(rows, 10)
+    grid = grid_of(problem, Given())
+    n, wanted = problem.units.n, enumerate_sets(problem, Given())
+    found = Walkers(problem, grid, WALKERS, problem.d)
+    found.visit_often(0.5)
+    prob, absent, mean, sizes, log_g = [], [], [], [], []
+    for i in range(WALKERS):
+        found.start(i, np.arange(i % 4), 3, np.array([7, 2, 3, i], dtype=np.uint64))
+        found.advance(i, 10, 200, Sums.empty(n, 10))
+        sums = Sums.empty(n, 10)
+        visits = found.advance(i, 10, number(8000, 1500), sums)
+        weight = found.weight_of(visits.size)
+        assert sums.weight == pytest.approx([weight.sum()] * 2, rel=1e-9)
+        assert weight.min() < 0.25
+        prob.append(sums.prob / sums.weight[1])
+        absent.append(sums.absent / sums.weight[1])
+        mean.append(sums.mean / sums.weight[1])
+        sizes.append(np.bincount(visits.size, weight, minlength=n + 1) / weight.sum())
+        log_g.append([weight @ grid.log_g[visits.node] / weight.sum(), sums.others[1] / sums.weight[0]])
+    sized = np.zeros(n + 1)
+    sized[: wanted.size_prob.size] = wanted.size_prob
+    for values, truth in (
+        (prob, wanted.unit_prob),
+        (absent, 1 - wanted.unit_prob),
+        (mean, wanted.mean),
+        (sizes, sized),
+        (log_g, wanted.node_prob @ wanted.grid.log_g),
+    ):
+        se = np.std(values, axis=0, ddof=1) / np.sqrt(WALKERS)
+        assert (np.abs(np.mean(values, axis=0) - truth) < WITHIN * np.maximum(se, SHARE)).all()
+
+
+def visits_of(sizes):
+    size = np.array(sizes, dtype=np.int32)
+    units = np.concatenate([np.arange(one) for one in sizes]).astype(np.int32)
+    return Visits(units, size, size * 10, size.astype(np.uint64))
+
+
+def test_states_that_are_not_kept_count_as_passes():
+    recorder = Recorder(1)
+    recorder.add(0, visits_of([1, 2, 3, 4]), np.array([True, False, True, True]))
+    recorder.add(0, visits_of([5, 6]), np.array([False, True]))
+    assert recorder.after(0).sizes.tolist() == [1, 3, 4, 6]
+    assert recorder.after(3).sizes.tolist() == [4, 6]
+    assert recorder.after(3).node.tolist() == [40, 60]
+    recorder.every = 2
+    recorder.add(0, visits_of([7, 8, 9]), np.array([True, True, False]))
+    assert recorder.after(0).sizes.tolist() == [1, 3, 4, 6, 7]
