@@ -203,11 +203,11 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
 
     def _shape_drawn(self, which: IntArray, generator: np.random.Generator) -> dict[str, FloatArray]:
         """Draws of further parameters of the likelihood that some nodes (m,) stand for, each (m, 1)."""
-        if self.shape_grid is None:
+        nodes, grid = self.posterior.nodes, self.sites_fit.shape
+        if grid is None:
             return {}
-        nodes = self.posterior.nodes
         log_shape, form = (np.array(own)[which] for own in zip(*((n.log_shape, n.form) for n in nodes), strict=True))
-        drawn = np.exp(self.shape_grid.drawn(log_shape, form, generator.random(which.size)))
+        drawn = np.exp(grid.drawn(log_shape, form, generator.random(which.size)))
         return {name: values[:, None] for name, values in zip(self._names_of_shape, (drawn, form), strict=False)}
 
     @property

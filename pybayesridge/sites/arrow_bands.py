@@ -19,7 +19,7 @@ from pybayesridge.bands.eliminated import Eliminated
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.design.design import Design
 from pybayesridge.sites.arrow import ArrowRows
-from pybayesridge.sites.bands import InBands
+from pybayesridge.sites.bands import InBands, in_units_of
 from pybayesridge.sites.coordinates import to_user
 
 MOST_DENSE = 1 << 22
@@ -213,16 +213,27 @@ class ArrowAt:
 
     def scaled(self, log_t2: float) -> Any:
         """The ArrowRows for coordinates of unit prior variance; variances are those of the factors times t2."""
-        space, system, m = self.space, self.space.system, self.space.beside.shape[1]
+        space = self.space
+        beside = space.beside if self._independent else space.others_at(space.beside, self.factors)
+        return ArrowRows(space.level, space.value, beside, space.k, self._units(log_t2))
+
+    @property
+    def _independent(self) -> bool:
+        return all(len(factor) == 1 for factor in self.space.system.with_rest(self.factors))
+
+    def _units(self, log_t2: float) -> FloatArray:
+        """Units of the coordinates of the rows, (k + p,)."""
+        space, system = self.space, self.space.system
         units = np.r_[np.ones(space.k), np.full(space.rank, np.exp(0.5 * log_t2))]
-        units[m:] *= space.root(self.factors)
-        beside, others = space.beside, system.with_rest(self.factors)
-        if any(len(factor) > 1 for factor in others):
-            beside = space.others_at(beside, self.factors)
-        else:
-            for (columns,), factor in zip(system.others.columns, others, strict=True):
+        units[space.beside.shape[1] :] *= space.root(self.factors)
+        if self._independent:
+            for (columns,), factor in zip(system.others.columns, system.with_rest(self.factors), strict=True):
                 units[space.k + columns] *= factor[0, 0]
-        return ArrowRows(space.level, space.value, beside, space.k, units)
+        return units
+
+    def at_center(self, center: FloatArray) -> FloatArray:
+        """H and the coefficients from coordinates of the rows with a log t2 of 0, (k + p,)."""
+        return self.coefficients(in_units_of(center, self._units(0.0))[:, None])[:, 0]
 
     def coefficients(self, u: FloatArray) -> FloatArray:
         """H and the coefficients in the order of the columns, from coordinates of unit prior variance, (k + p, m)."""

@@ -201,7 +201,7 @@ class BandDensity:
         for j, (i, new) in enumerate(zip(some.tolist(), found, strict=True)):
             assert new.center is not None
             own = space.at(tuple(each[i] for each in factors))
-            kept = np.r_[float(before + j), own.coefficients(new.center[:, None])[:, 0]]
+            kept = np.r_[float(before + j), own.at_center(new.center)]
             out[i] = Value(new.log_evidence + float(of_prior[i]), moments[i], 0.0, kept)
         return out
 

@@ -140,6 +140,11 @@ class BandSpace(InBands, InRows):
         return {"gram": self.gram, "band_covariance": between, **entries_of(self.terms, [factors])}
 
 
+def in_units_of(center: FloatArray, units: FloatArray) -> FloatArray:
+    """Coordinates in such units; 0 where the unit is."""
+    return np.divide(center, units, out=np.zeros(center.shape), where=units > 0)
+
+
 @dataclass(frozen=True, slots=True)
 class BandsAt:
     """Rows in the columns of all bands at given covariances; see :class:`pybayesridge.sites.coordinates.Space`."""
@@ -152,14 +157,25 @@ class BandsAt:
 
         They are copied only where effects are correlated.
         """
-        k, p, terms = self.space.k, self.space.rank, self.space.terms
-        rows, units = self.space.rows, np.r_[np.ones(k), np.full(p, np.exp(0.5 * log_t2))]
-        if any(len(factor) > 1 for factor in self.factors):
-            rows = self._times_factors(rows)
-        else:
-            for (columns,), factor in zip(terms.columns, self.factors, strict=True):
+        rows = self.space.rows if self._independent else self._times_factors(self.space.rows)
+        return Scaled(rows, self.space.k, self._units(log_t2))
+
+    @property
+    def _independent(self) -> bool:
+        return all(len(factor) == 1 for factor in self.factors)
+
+    def _units(self, log_t2: float) -> FloatArray:
+        """Units of the coordinates of the rows, (k + p,)."""
+        k = self.space.k
+        units = np.r_[np.ones(k), np.full(self.space.rank, np.exp(0.5 * log_t2))]
+        if self._independent:
+            for (columns,), factor in zip(self.space.terms.columns, self.factors, strict=True):
                 units[k + columns] *= factor[0, 0]
-        return Scaled(rows, k, units)
+        return units
+
+    def at_center(self, center: FloatArray) -> FloatArray:
+        """H and the coefficients from coordinates of the rows with a log t2 of 0, (k + p,)."""
+        return self.coefficients(in_units_of(center, self._units(0.0))[:, None])[:, 0]
 
     def functionals_at(self, coords: FloatArray, log_t2: float) -> Scaled:
         """Linear functions of h and the coefficients, (m, k + p), in coordinates of unit prior variance."""
