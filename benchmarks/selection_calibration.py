@@ -15,6 +15,7 @@ is flat in its logarithm, so that its scale does not matter and the noise varian
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -50,10 +51,13 @@ STOPS = ((0.0, 100_000), (0.0, 400_000), (0.02, 10_000_000), (0.05, 10_000_000))
 """The largest standard error and the steps at which runs of the different problems end."""
 
 
-DENSE = {"n": 100, "d": 300, "rho": 0.99, "share": 0.5, "active": 5}
-"""Rows, columns, correlation of neighbouring columns, share of the variance explained, columns that matter."""
+DENSE = {"n": 100, "d": 300, "share": 0.5, "active": 5}
+"""Rows, columns, share of the variance explained, columns that matter."""
 
-QUICK_DENSE = {"n": 40, "d": 50, "rho": 0.99, "share": 0.5, "active": 3}
+QUICK_DENSE = {"n": 40, "d": 50, "share": 0.5, "active": 3}
+
+NEIGHBOURS = (0.9, 0.99)
+"""Correlations of neighbouring columns."""
 
 LONGER = 10
 """Times the steps of the longest of several fits that the run takes with which they are compared."""
@@ -180,9 +184,9 @@ def size_error(fit: Exact) -> float:
 def seeds_of_dense_sets(quick: bool, seconds: float) -> list[dict[str, Any]]:
     """Several data sets, or as many as there is processor time for."""
     start, out = time.process_time(), []
-    for number in range(1 if quick else 4):
-        problem = dense_problem(number, **(QUICK_DENSE if quick else DENSE))
-        out.append(seeds_and_long_run(problem, 3 if quick else 10))
+    for rho, number in itertools.product(NEIGHBOURS, range(1 if quick else 4)):
+        problem = dense_problem(number, rho=rho, **(QUICK_DENSE if quick else DENSE))
+        out.append({"rho": rho} | seeds_and_long_run(problem, 3 if quick else 10))
         print(out[-1], file=sys.stderr, flush=True)
         if time.process_time() - start > seconds:
             break

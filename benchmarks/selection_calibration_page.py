@@ -70,7 +70,7 @@ def page_of_seeds(found: list[dict[str, Any]]) -> list[str]:
     """Fits with different seeds compared with a longer run."""
     rows = [
         [
-            i + 1,
+            f"AR({one['rho']:g})",
             f"{min(one['size']):.1f} to {max(one['size']):.1f}",
             f"{min(one['size_se']):.2f} to {max(one['size_se']):.2f}",
             "{:.2f} ± {:.2f}".format(*one["long_size"]),
@@ -82,15 +82,15 @@ def page_of_seeds(found: list[dict[str, Any]]) -> list[str]:
             f"{one['largest_gap']:.3f}",
             f"{min(one['seconds']):.1f} to {max(one['seconds']):.1f} s",
         ]
-        for i, one in enumerate(found)
+        for one in found
     ]
-    head = ["data set", "expected size", "its s.e.", "in the long run", "largest difference / s.e.", "between fits"]
+    head = ["columns", "expected size", "its s.e.", "in the long run", "largest difference / s.e.", "between fits"]
     head += ["probabilities: rms of difference / s.e.", "beyond 3", "largest", "largest difference", "time"]
     fits, converged = sum(one["seeds"] for one in found), sum(one["converged"] for one in found)
     return [
         "### Seeds, compared with a long run",
-        "AR(0.99) columns, 100 rows, 300 columns of which five explain half of the variance, everything learned: the "
-        "posterior holds small sets, and rarely far larger ones. Fits with different seeds by default "
+        "Data sets of 100 rows and 300 AR(1) columns, of which five explain half of the variance; everything is "
+        "learned. The posterior holds small sets, and rarely far larger ones. Fits with different seeds by default "
         f"({converged} of {fits} converged), and one run of ten times the steps of the longest of them. Differences "
         "from it in standard errors, those of both runs together; between fits, the largest difference of two.",
         common.table(head, rows),
