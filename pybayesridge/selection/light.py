@@ -698,8 +698,8 @@ def _double(array: FloatArray) -> FloatArray:
 
 
 def dual_from(n: int) -> int:
-    """Columns in, of sets that are held by n rows."""
-    return n + n // 4 + 16
+    """Columns in, beyond which sets are held by their n rows: these are then the fewer numbers."""
+    return n
 
 
 def _evenly(problem: Problem, grid: Grid) -> Proposals:
