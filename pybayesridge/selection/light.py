@@ -369,16 +369,17 @@ class Walkers:
         self._struct.most_together = min(most_together, MOST_TOGETHER)
 
     def visit_often(self, size: float) -> None:
-        """Visit sets of n > `size` units ((n + 1) / (size + 1))^2 times as often as they are likely.
+        """Visit sets of n > `size` units (n + 1) / (size + 1) times as often as they are likely.
 
-        Passes are weighted by the inverse. What follows is of other chains.
+        That is how the mean of a positive number is best sampled. Passes are weighted by the inverse. What follows is
+        of other chains.
         """
         self._struct.often_from = size
 
     def weight_of(self, size: IntArray) -> FloatArray:
         """Weights of states with so many units in."""
         least = self._struct.often_from
-        return np.minimum((least + 1.0) / (size + 1.0), 1.0) ** 2 if np.isfinite(least) else np.ones(size.size)
+        return np.minimum((least + 1.0) / (size + 1.0), 1.0) if np.isfinite(least) else np.ones(size.size)
 
     def propose(self, proposals: Proposals) -> None:
         """Take other weights of proposals: what follows is of other chains."""

@@ -59,8 +59,8 @@ double log_prior(const Problem *p, int64_t n_in, int64_t node) {
 
 /* Weight of a state in averages: sets of more than `often_from` units are visited more often than they are likely. */
 double weight_of(const Problem *p, int64_t n_in) {
-    const double size = (double)n_in, ratio = (p->often_from + 1.0) / (size + 1.0);
-    return size > p->often_from ? ratio * ratio : 1.0;
+    const double size = (double)n_in;
+    return size > p->often_from ? (p->often_from + 1.0) / (size + 1.0) : 1.0;
 }
 
 /* As `log_prior`, of the distribution that the walkers keep. */
