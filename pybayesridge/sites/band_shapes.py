@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial import cKDTree
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray
 from pybayesridge.bands.lattice import Lattice
@@ -194,7 +195,7 @@ def over_shapes(found: Located, highest: float) -> OfShapes:
     by_points = isinstance(found.place, SampledPlace)
     accuracy = tol if by_points else _accuracy(tol)
     grid = integrate_shape(evidence, shapes, found.top, found.spacing, accuracy, lower=highest - found.height)
-    most = ACCEPTED * tol if by_points else np.inf
+    most = ACCEPTED * tol if by_points else tol
     return OfShapes(found.seen.likelihood.of_shape(np.nan), [fits[u] for u in grid.u.tolist()], grid, most)
 
 
@@ -218,8 +219,7 @@ def by_ep(space: BandSpace | ArrowSpace, forms: list[OfShapes], tol: float, maxi
     """
     parts = [_FormByEP.of(space, form, maxiter) for form in forms]
     for _ in range(ROUNDS):
-        evidence = np.array([part.log_integral for part in parts])
-        shares = np.exp(evidence - logsumexp(evidence)).tolist()
+        shares = _shares(part.log_integral for part in parts)
         weights = np.concatenate(
             [share * w for share, part in zip(shares, parts, strict=True) for w in part.weights()]
         )
@@ -227,8 +227,7 @@ def by_ep(space: BandSpace | ArrowSpace, forms: list[OfShapes], tol: float, maxi
         least = float(ascending[np.searchsorted(np.cumsum(ascending), BY_EP)])
         if not sum(part.improve(least / share) for share, part in zip(shares, parts, strict=True) if share > least):
             break
-    evidence = np.array([part.log_integral for part in parts])
-    shares = np.exp(evidence - logsumexp(evidence)).tolist()
+    shares = _shares(part.log_integral for part in parts)
     return [part.result(tol, share) for share, part in zip(shares, parts, strict=True)]
 
 
@@ -393,17 +392,25 @@ def _everywhere(change: FloatArray, places: AnyArray) -> FloatArray:
     return out
 
 
-def _shares(forms: list[OfShapes]) -> list[float]:
+def _shares(log_integrals: Iterable[float]) -> list[float]:
     """Posterior probabilities of equally probable forms."""
-    evidence = np.array([form.grid.log_integral for form in forms])
-    out: list[float] = np.exp(evidence - logsumexp(evidence)).tolist()
+    out: list[float] = softmax(list(log_integrals)).tolist()
     return out
 
 
 def as_one(forms: list[OfShapes]) -> BandSitesFit:
-    """Fits of equally probable forms of the likelihood as one, with weights by their evidence."""
-    shares = _shares(forms)
+    """Fits of equally probable forms of the likelihood as one, with weights by their evidence.
+
+    It has converged only where the error that it states is accepted: that of fits by EP may be larger than Laplace's.
+    """
+    shares = _shares(form.grid.log_integral for form in forms)
     fits = [mixed(form, share) for form, share in zip(forms, shares, strict=True)]
+    found = _of_forms(fits, shares)
+    return replace(found, converged=found.converged and found.error <= forms[0].most)
+
+
+def _of_forms(fits: list[BandSitesFit], shares: list[float]) -> BandSitesFit:
+    """The mixture of fits of forms, with their posterior probabilities; the fit where there is one."""
     if len(fits) == 1:
         return fits[0]
     parts = tuple(
@@ -445,7 +452,7 @@ def mixed(found: OfShapes, of_all: float = 1.0) -> BandSitesFit:
         error=float(error) + grid.error,
         fall=min(fit.fall for fit in likely),
         separated=any(fit.separated for fit in likely),
-        converged=bool(grid.converged and unsure <= MOST_UNSURE and error <= found.most),
+        converged=bool(grid.converged and unsure <= MOST_UNSURE),
         n_iter=sum(fit.n_iter for fit in fits),
         shape=replace(grid, which=np.repeat(np.arange(len(fits)), counts)),
         factors=tuple(np.concatenate(each) for each in zip(*(fit.factors for fit in fits), strict=True)),

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import scipy
-from scipy.special import logsumexp, ndtri
+from scipy.special import logsumexp, ndtri, softmax
 
 from pybayesridge._types import FloatArray
 from pybayesridge.sites.approximation import Approximation
@@ -205,7 +205,7 @@ def components(
         if parts is None:
             return None
         log_evidence = np.array([part.log_evidence for part in parts])
-        share = np.exp(log_evidence - logsumexp(log_evidence))
+        share = softmax(log_evidence)
         laws = [part.gaussian(space) for part in parts]
         at, own = (np.array(each) for each in zip(*(_moments(row, law) for law in laws), strict=True))
         by_stratum = _of_strata(share, at, own)
@@ -406,7 +406,7 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
     total = float(logsumexp(change, b=fit.weight))
     counts = [len(each) for each in parts]
     log_evidence = [np.array([part.log_evidence for part in each]) for each in parts]
-    share = np.concatenate([np.exp(each - logsumexp(each)) for each in log_evidence])
+    share = np.concatenate([softmax(each) for each in log_evidence])
     whole = replace(
         fit,
         nodes=tuple(part for each in parts for part in each),

@@ -327,8 +327,7 @@ def test_a_node_of_all_columns_is_kept():
 
 
 OF_NONE = 5e-5
-"""Of answers for bands whose share stands for none, in standard deviations; the largest seen is
-4e-6."""
+"""Of answers for bands whose share stands for none, in standard deviations; the largest seen is 4e-6."""
 
 
 def fits_of(res):

@@ -31,9 +31,7 @@ LAPLACE = 0.9
 
 SAME_DF, SAME_SCORE, SAME_MEANS, SAME_ENDS = 0.05, 0.02, 2e-3, 1e-6
 """Degrees of freedom and the log score of a row of two approximations; means by the rows' laws, and without those of
-negligible weight; ends of intervals without those.
-
-"""
+negligible weight; ends of intervals without those."""
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -143,6 +143,17 @@ def groups_of_three(seed):
     return pd.DataFrame({"x": x, "y": y, "g": [f"l{k:02d}" for k in g]})
 
 
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.ConvergenceWarning")
+def test_an_error_larger_than_asked_for_is_not_converged():
+    """Where expectation propagation's evidence is rougher than Laplace's, whose lattices had converged."""
+    rng = np.random.default_rng(0)
+    g, x = rng.integers(0, 10, 30), rng.normal(size=30)
+    y = 1 + 0.8 * x + 0.7 * rng.normal(size=10)[g] + 0.6 * rng.standard_t(3, 30)
+    data = pd.DataFrame({"x": x, "y": y, "g": g.astype(str)})
+    res = BayesRidge.from_formula("y ~ x + (1 | g)", data, family="student-t", df=3, unpenalized="fixed").fit()
+    assert not res.converged or res.quadrature_error <= res.tol
+
+
 def test_groups_of_three_converge():
     """Where Laplace's evidence has steps, since modes change places, and expectation propagation's has none."""
     data = groups_of_three(4)
