@@ -141,7 +141,7 @@ def cases():
         ),
         "bands_student": (
             BayesRidge(y + 8.0 * (np.arange(12) == 5), x, family="student-t", unpenalized=[1], bands={"a": [0, 2]}),
-            {"method": "laplace", "tol": 0.5},
+            {"method": "laplace", "tol": 0.2},
         ),
         "bands_correlated": (BayesRidge.from_formula("y ~ x + (x | g)", groups, unpenalized="fixed"), {"tol": 0.1}),
         "selection": (SpikeSlab(y, x, weights=weights, **given), ep),
