@@ -9,7 +9,6 @@ A row that stands for several copies has one copy left out.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray
 from pybayesridge.posterior.left_out import UNDETERMINED, LeaveOneOut, LeftOut, NoDensityError
@@ -21,7 +20,7 @@ NEGLIGIBLE = 1e-9
 
 
 def leave_one_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weight: FloatArray) -> LeaveOneOut:
-    """Leave-one-out predictions with t2 integrated out; O(n) a node.
+    """Leave-one-out predictions with t2 integrated out; O(n) a node, and O(n) memory in all.
 
     Parameters
     ----------
@@ -31,18 +30,20 @@ def leave_one_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weig
         Posterior weights of the nodes.
     """
     keep = np.flatnonzero(weight > NEGLIGIBLE)
+    if keep.size == 1:
+        return likelihood.of_node(nodes[keep[0]]).left_out_at(nodes[keep[0]])
     weight = weight[keep] / weight[keep].sum()
-    each = [likelihood.of_node(nodes[i]).left_out_at(nodes[i]) for i in keep]
-    if len(each) == 1:
-        return each[0]
-    scores = np.stack([one.log_score for one in each])
-    shares = np.stack([one.mean for one in each])
+    total, mean, mean_of_unknown = np.array(-np.inf), np.array(0.0), np.array(0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        without = np.log(weight)[:, None] - scores
-        total = logsumexp(without, axis=0)
-        share = (np.exp(without - total) * shares).sum(axis=0)
+        for i, share in zip(keep.tolist(), weight.tolist(), strict=True):
+            one = likelihood.of_node(nodes[i]).left_out_at(nodes[i])
+            without = np.log(share) - one.log_score
+            more = np.logaddexp(total, without)
+            mean = np.exp(total - more) * mean + np.exp(without - more) * one.mean
+            mean_of_unknown = mean_of_unknown + share * one.mean
+            total = more
     unknown = ~np.isfinite(total)
-    return LeaveOneOut(np.where(unknown, -np.inf, -total), np.where(unknown, weight @ shares, share))
+    return LeaveOneOut(np.where(unknown, -np.inf, -total), np.where(unknown, mean_of_unknown, mean))
 
 
 def rows_left_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weight: FloatArray) -> LeftOut:
@@ -64,8 +65,10 @@ def rows_left_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weig
 def log_density_within(likelihood: Likelihood, nodes: tuple[Approximation, ...], weight: FloatArray) -> FloatArray:
     """Log probability of one more copy of each row, given all rows, without its constant factor; (n,)."""
     keep = np.flatnonzero(weight > NEGLIGIBLE)
-    each = [likelihood.of_node(nodes[i]).log_density_over(nodes[i].mean, nodes[i].variance) for i in keep]
-    out: FloatArray = logsumexp(np.stack(each), axis=0, b=(weight[keep] / weight[keep].sum())[:, None])
+    out = np.array(-np.inf)
+    for i, share in zip(keep.tolist(), (weight[keep] / weight[keep].sum()).tolist(), strict=True):
+        node = nodes[i]
+        out = np.logaddexp(out, np.log(share) + likelihood.of_node(node).log_density_over(node.mean, node.variance))
     return out
 
 

@@ -66,6 +66,10 @@ COARSE = 49
 WIDE, NEAR = 9.0, 40.0
 """Half widths of these grids: standard deviations of the cavity, and units of v around the row's own response."""
 
+NARROW = 1.0
+"""Standard deviation of a cavity in units over which the log density of the noise changes by 1 at the most, up to
+which its range is not searched."""
+
 FARTHEST = 300.0
 """Largest v: its hyperbolic cosine is a number, squared too."""
 
@@ -299,25 +303,23 @@ class StudentT(Likelihood):
         return Tilted(height + 0.5 * np.log(2 * np.pi / precision), mean, 1.0 / precision, own * (self.y - mean), own)
 
     def _range(self, cavity: Cavity, unit: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Where the tilted densities of v are above e^-DROP of their tops, and eta there, each (n,)."""
+        """Where the tilted densities of v are above e^-DROP of their tops, and eta near these, each (n,).
+
+        The slope in eta of the log density of the noise, and of the change of variable, is bounded: a narrow cavity
+        leaves it little room, and the range follows from the bound.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             sd = 1.0 / np.sqrt(cavity.precision)
             middle = cavity.center + cavity.slope / cavity.precision
-        grid = np.linspace(-1.0, 1.0, COARSE)[:, None]
-        wide = np.arcsinh((middle + WIDE * sd * grid - self.y) / unit)
-        own = np.broadcast_to(NEAR * grid**3, wide.shape)
-        # A flat cavity has no places of its own.
-        v = np.sort(np.concatenate([np.where(np.isfinite(wide), wide, own), own]), axis=0)
-        eta = self.y + unit * np.sinh(np.clip(v, -FARTHEST, FARTHEST))
-        away = eta - cavity.center
-        log_cosh = np.logaddexp(v, -v) - np.log(2.0)
-        density = -(self.copies * (self.df + 1.0) - 1.0) * log_cosh
-        with np.errstate(over="ignore"):
-            density += away * (cavity.slope - 0.5 * cavity.precision * away)
-        at, each = density.argmax(axis=0), np.arange(self.n)
-        above = density > density[at, each] - DROP
-        first, last = above.argmax(axis=0), v.shape[0] - 1 - above[::-1].argmax(axis=0)
-        return v[np.maximum(first - 1, 0), each], v[np.minimum(last + 1, v.shape[0] - 1), each], eta[at, each]
+        steepest = (self.copies * (self.df + 1.0) + 1.0) / (2.0 * unit) * sd
+        half = sd * (steepest + np.sqrt(steepest**2 + 2.0 * DROP))
+        with np.errstate(invalid="ignore"):
+            low, high = np.arcsinh((middle - half - self.y) / unit), np.arcsinh((middle + half - self.y) / unit)
+        wide = np.flatnonzero(~(steepest <= NARROW))
+        if wide.size:
+            found = _searched(self.rows(wide), cavity.rows(wide), unit, sd[wide], middle[wide])
+            low[wide], high[wide], middle[wide] = found
+        return low, high, middle
 
     def left_out_at(self, node: Approximation) -> LeaveOneOut:
         """Predictions of one copy of each row, by the posterior of all rows; for normal noise by the cavities."""
@@ -349,6 +351,27 @@ class StudentT(Likelihood):
 
     def check_unseparated(self) -> None:
         """The responses always determine an intercept."""
+
+
+def _searched(
+    rows: StudentT, cavity: Cavity, unit: float, sd: FloatArray, middle: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The range of tilted densities by search; `sd` and `middle` are those of the cavities, (n,)."""
+    grid = np.linspace(-1.0, 1.0, COARSE)[:, None]
+    wide = np.arcsinh((middle + WIDE * sd * grid - rows.y) / unit)
+    own = np.broadcast_to(NEAR * grid**3, wide.shape)
+    # A flat cavity has no places of its own.
+    v = np.sort(np.concatenate([np.where(np.isfinite(wide), wide, own), own]), axis=0)
+    eta = rows.y + unit * np.sinh(np.clip(v, -FARTHEST, FARTHEST))
+    away = eta - cavity.center
+    log_cosh = np.logaddexp(v, -v) - np.log(2.0)
+    density = -(rows.copies * (rows.df + 1.0) - 1.0) * log_cosh
+    with np.errstate(over="ignore"):
+        density += away * (cavity.slope - 0.5 * cavity.precision * away)
+    at, each = density.argmax(axis=0), np.arange(rows.n)
+    above = density > density[at, each] - DROP
+    first, last = above.argmax(axis=0), v.shape[0] - 1 - above[::-1].argmax(axis=0)
+    return v[np.maximum(first - 1, 0), each], v[np.minimum(last + 1, v.shape[0] - 1), each], eta[at, each]
 
 
 def log_constant(df: float) -> float:
