@@ -17,6 +17,7 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bands.covariance import Factors, Terms
 from pybayesridge.bands.eliminated import Eliminated
 from pybayesridge.bands.mixed_problem import MixedProblem
+from pybayesridge.bands.system import System
 from pybayesridge.design.design import Design
 from pybayesridge.sites.arrow import ArrowRows
 from pybayesridge.sites.bands import InBands, in_units_of
@@ -25,8 +26,15 @@ from pybayesridge.sites.coordinates import to_user
 MOST_DENSE = 1 << 22
 """Numbers of rows and columns in which separation is looked for."""
 
+LEAST_WORK = 1 << 22
+"""Rows times the square of the levels of a group from which on eliminating it saves time."""
+
 CHUNK = 1 << 22
 """Numbers of linear functions, and of their means and standard deviations at nodes, that are held at once."""
+
+
+class SeparatedLevelsError(ValueError):
+    """Rows in the columns of all levels are needed, and would take too much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +139,11 @@ class ArrowSpace(InBands):
 
         Raises
         ------
-        ValueError
+        SeparatedLevelsError
             If they take too much memory.
         """
         if self.n * (self.k + columns.size) > MOST_DENSE:
-            raise ValueError(
+            raise SeparatedLevelsError(
                 "the responses are separated within nearly all levels of a group, so that nothing but the prior "
                 "limits its variance: use groups with fewer levels, fit('reml'), or fewer terms"
             )
@@ -285,6 +293,26 @@ def arrow_from_problem(problem: MixedProblem) -> ArrowSpace:
     z_rows = _z_rows(design)
     beside[:, k + groups :] = x[:, plain].toarray() - z_rows @ system.taken
     return ArrowSpace(level, value, beside, k, design, system)
+
+
+def eliminating(problem: MixedProblem) -> MixedProblem | None:
+    """The problem with its largest group eliminated, if equations at given variances are then solved faster.
+
+    A group is a term of its own of whose columns each row has one at most. None where none is large enough beside the
+    other columns, or one is eliminated already.
+    """
+    design, terms = problem.design, problem.terms
+    if not (isinstance(problem.system, System) and design.in_memory):
+        return None
+    for t in sorted(range(len(terms.columns)), key=lambda t: -terms.columns[t].size):
+        bands, levels = terms.bands[t], terms.columns[t].size
+        if 2 * levels < design.p or design.n * levels**2 < LEAST_WORK:
+            return None
+        of_levels = design.x[:, design.columns[terms.columns[t][0]]] != 0
+        if len(bands) == 1 and of_levels.sum(axis=1).max() <= 1:
+            thin = replace(design, x=sparse.csc_matrix(design.x))
+            return MixedProblem(thin, Eliminated.of(thin, list(terms.bands), list(terms.columns), bands[0]))
+    return None
 
 
 def _z_rows(design: Design) -> FloatArray:

@@ -10,7 +10,7 @@ from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.registry import PenaltyMethod
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.band_fit import BandSitesFit
-from pybayesridge.sites.band_variances import fit_given, fit_integrated, fit_mode
+from pybayesridge.sites.band_variances import fit_given, fit_integrated, fit_mode, solved_quickly
 from pybayesridge.sites.fit import APPROXIMATION, Solver
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import FlatIn
@@ -82,13 +82,16 @@ class BandSitesMethod(PenaltyMethod):
 def _integrated(
     problem: MixedProblem, likelihood: Likelihood, prior: BetaPrime, flat_in: FlatIn, options: BandSitesOptions
 ) -> BandSitesFit:
-    return fit_integrated(problem, likelihood, prior, flat_in, options.solver, options.tol, options.maxiter)
+    def find(own: MixedProblem) -> BandSitesFit:
+        return fit_integrated(own, likelihood, prior, flat_in, options.solver, options.tol, options.maxiter)
+
+    return solved_quickly(problem, likelihood, find)
 
 
 def _mode(
     problem: MixedProblem, likelihood: Likelihood, _: BetaPrime, __: FlatIn, options: BandSitesOptions
 ) -> BandSitesFit:
-    return fit_mode(problem, likelihood, options.solver, options.maxiter)
+    return solved_quickly(problem, likelihood, lambda own: fit_mode(own, likelihood, options.solver, options.maxiter))
 
 
 def _given(

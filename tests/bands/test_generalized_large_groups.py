@@ -9,7 +9,10 @@ from scipy import sparse
 
 from pybayesridge import BayesRidge, load
 from pybayesridge.formula import bands as of_formulas
+from pybayesridge.models.banded import mixed_problem
+from pybayesridge.sites import arrow_bands
 from pybayesridge.sites.arrow import ArrowRows
+from pybayesridge.sites.arrow_bands import eliminating
 from pybayesridge.sites.gaussian import Gaussian, Sites, combine
 
 FINE = 1e-4
@@ -106,6 +109,47 @@ def test_groups_that_are_eliminated_are_those_with_dense_columns(name, method, m
     again = load(tmp_path / "fit")
     np.testing.assert_allclose(again.params, large.params, rtol=1e-9)
     np.testing.assert_allclose(again.get_prediction(new).summary_frame(), expected, rtol=10 * SAME)
+
+
+@pytest.mark.parametrize(
+    ("formula", "more", "method"),
+    [
+        (*MODELS["trials"], "reml"),
+        *((*each, "laplace") for each in MODELS.values()),
+        ("c ~ 0 + x + (1 | g) + (z | h)", {"family": "poisson", "weights": "m"}, "reml"),
+        ("o ~ x + (1 | g)", {"family": "ordinal"}, "laplace"),
+        ("c ~ x + (1 | g)", {"family": "negative-binomial", "exposure": "t"}, "laplace"),
+    ],
+)
+def test_groups_that_nodes_eliminate_change_nothing(formula, more, method, monkeypatch):
+    frame = DATA.assign(o=pd.Categorical(np.minimum(DATA["c"], 3).astype(str), ordered=True))
+    found = []
+    for work in (np.inf, 0):
+        monkeypatch.setattr(arrow_bands, "LEAST_WORK", work)
+        model = BayesRidge.from_formula(formula, frame, unpenalized="fixed", **more)
+        found.append(model.fit(method, **({} if method == "reml" else {"tol": FINE})))
+    without, with_it = found
+    np.testing.assert_allclose((with_it.params - without.params) / without.bse, 0, atol=SAME)
+    np.testing.assert_allclose(with_it.bse, without.bse, rtol=SAME)
+    np.testing.assert_allclose(with_it.cov_params(), without.cov_params(), atol=SAME * without.bse.max() ** 2)
+    assert with_it.loo_log_score == pytest.approx(without.loo_log_score, abs=SAME)
+    if method == "laplace":
+        assert with_it.log_marginal == pytest.approx(without.log_marginal, abs=SAME)
+
+
+def test_columns_that_are_no_group_are_not_eliminated(monkeypatch):
+    monkeypatch.setattr(arrow_bands, "LEAST_WORK", 0)
+    assert _eliminated("k ~ x + (1 | g)") is not None
+    assert _eliminated("k ~ x + (x | g)") is None
+    assert _eliminated("k ~ x + (1 | h) + s(z, k=9)") is None
+    monkeypatch.setattr(arrow_bands, "LEAST_WORK", np.inf)
+    assert _eliminated("k ~ x + (1 | g)") is None
+
+
+def _eliminated(formula: str):
+    model = BayesRidge.from_formula(formula, DATA, family="binomial", trials="m")
+    _, problem = model.prepare(lambda design, products: mixed_problem(design, products, model.bands))
+    return eliminating(problem)
 
 
 def test_six_hundred_levels():
