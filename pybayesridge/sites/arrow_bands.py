@@ -19,9 +19,10 @@ from pybayesridge.bands.eliminated import Eliminated
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.system import System
 from pybayesridge.design.design import Design
-from pybayesridge.sites.arrow import ArrowRows
+from pybayesridge.sites.arrow import ArrowGaussian, ArrowRows
 from pybayesridge.sites.bands import InBands, in_units_of
 from pybayesridge.sites.coordinates import to_user
+from pybayesridge.sites.gaussian import Gaussian
 
 MOST_DENSE = 1 << 22
 """Numbers of rows and columns in which separation is looked for."""
@@ -251,6 +252,29 @@ class ArrowAt:
         out[k + system.rest] = system.others.coefficients(u[k:m], system.with_rest(self.factors))
         out[k + system.levels] = space.root(self.factors) * u[m:]
         return out
+
+    def of_all_columns(self, found: ArrowGaussian, log_t2: float) -> Gaussian:
+        """The same joint posterior in the coordinates of :class:`pybayesridge.sites.bands.BandsAt`.
+
+        Z is projected out of all columns there: with T what they have of Q, ``Q h + (X - Q T) b = Q (h - T b) + X b``
+        A root of the precision becomes triangular by rotation, so that nothing cancels.
+        """
+        space, system, m, k = self.space, self.space.system, found.m, self.space.k
+        levels = system.levels.size
+        root = np.zeros((levels + m, k + space.rank), order="F")
+        at, of_levels = np.r_[np.arange(k), k + system.rest], k + system.levels
+        half = np.sqrt(found.d)
+        root[np.arange(levels), of_levels] = half
+        root[:levels, at], root[levels:, at] = found.cross / half[:, None], found.lower.T
+        taken = np.zeros((k, space.rank))
+        taken[space.distances :] = system.on_q.T / np.sqrt(space.design.n)
+        taken = np.exp(0.5 * log_t2) * space.terms.times_factors(taken, self.factors)
+        root[:, k:] -= root[:, :k] @ taken
+        factor = np.transpose(np.linalg.qr(root, mode="r"))
+        mean = np.empty(k + space.rank)
+        mean[at], mean[of_levels] = found.mean[:m], found.mean[m:]
+        mean[:k] += taken @ mean[k:]
+        return Gaussian(np.asfortranarray(factor * np.sign(np.diag(factor))), mean)
 
     def in_units(self, coords: FloatArray, log_t2: float) -> FloatArray:
         """Functions of h and the coefficients without levels as those of coordinates of unit prior variance."""
