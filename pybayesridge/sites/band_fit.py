@@ -30,8 +30,9 @@ ONE_RANK = 1e-9
 INDEPENDENT = 1e-9
 """Singular values that are smaller, relative to the largest, are 0."""
 
-MANY = 16
-"""Parts of the posterior of the variances above which each has fewer points between those of its lattice."""
+OF_PARTS, OF_EACH = 2 * FINE, 1 << 10
+"""Points between those of the lattices of all parts of the posterior of the variances, in proportion to the parts'
+weights, and of each at the least."""
 
 
 def columns_of(space: BandSpace | ArrowSpace, some: Collection[int]) -> IntArray:
@@ -179,7 +180,7 @@ class BandSitesFit(SitesFit):
         found, weights, variances = [], [], []
         parts = [part for part in self.parts if part.weight > NEGLIGIBLE]
         for part in parts:
-            points, weight, _ = part.lattice.fine(FINE if len(parts) <= MANY else FINE // len(parts))
+            points, weight, _ = part.lattice.fine(max(min(int(OF_PARTS * part.weight), FINE), OF_EACH))
             c = np.full(weight.size, part.latent_variance)
             found.append(tuple(each / np.sqrt(part.latent_variance) for each in part.coordinates.factors(points)))
             weights.append(part.weight * weight)
