@@ -1,10 +1,11 @@
-"""Columns that separate the responses: expectation propagation in one part and in several, and Laplace's method.
+"""Columns that separate the responses: importance sampling, expectation propagation alone, and Laplace's method.
 
     python -m benchmarks.separation [--quick] [--out FOLDER] [--render] [--only PART ...]
 
 80 yes/no responses in ten blocks, or 400 beside 20 columns, at four levels of a treatment or ten, at some of which
-all responses are 1. Means and standard deviations of the effects of the treatment beside importance sampling at each
-penalty of the fit, from t distributions about the parts of the posterior.
+all responses are 1. Means and standard deviations of the effects of the treatment beside long importance sampling at
+each penalty of the fit, from t distributions about the parts of the posterior. And yes/no responses that columns
+predict without error, for which widths of intervals are compared.
 """
 
 from __future__ import annotations
@@ -46,6 +47,12 @@ CASES = {
 }
 """What it is, formula, and the arguments of the responses."""
 
+PREDICTED = {"one column": 1, "two columns": 2, "five columns": 5, "ten columns": 10}
+ROWS = (60, 400)
+"""Columns that predict responses together, and numbers of rows."""
+
+ENDS = [0.025, 0.25, 0.75, 0.975]
+
 
 def responses(
     seed: int = 3, spread: float = 1.5, last: float = -1.0, rows: int = 80, effect: float = 0.0, levels: int = 4
@@ -71,6 +78,22 @@ def log_t(away: np.ndarray, roots: np.ndarray) -> np.ndarray:
 
 def sampled(fit: Any, y: np.ndarray, count: int, draws_of_each: int = DRAWS) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations of the first coefficients by importance sampling at each penalty."""
+    weight, b = drawn(fit, y, count, draws_of_each)
+    mean = weight @ b
+    return mean, np.sqrt(weight @ (b - mean) ** 2)
+
+
+def quantiles(weight: np.ndarray, b: np.ndarray, at: list[float]) -> np.ndarray:
+    """Quantiles of weighted draws, a row for each coefficient."""
+    order = np.argsort(b, axis=0)
+    below = np.cumsum(weight[order], axis=0)
+    first = [np.minimum((below < each).sum(axis=0), len(b) - 1) for each in at]
+    columns = np.arange(b.shape[1])
+    return np.column_stack([b[order[rows, columns], columns] for rows in first])
+
+
+def drawn(fit: Any, y: np.ndarray, count: int, draws_of_each: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of draws of the first coefficients, and these."""
     space, k, rng = fit.space, fit.space.k, np.random.default_rng(0)
     penalties = np.column_stack([[node.log_t2 for node in fit.nodes], *(f.reshape(len(f), -1) for f in fit.factors)])
     _, which = np.unique(penalties, axis=0, return_inverse=True)
@@ -94,13 +117,11 @@ def sampled(fit: Any, y: np.ndarray, count: int, draws_of_each: int = DRAWS) -> 
         eta = u @ (rows.rows * rows.units).T
         log_posterior = -np.logaddexp(0.0, np.where(y > 0, -eta, eta)).sum(axis=1)
         log_posterior -= 0.5 * (u[:, k:] ** 2).sum(axis=1) + 0.5 * (u.shape[1] - k) * np.log(2 * np.pi)
-        drawn = at.coefficients(u.T, log_t2)
-        draws.append(np.column_stack(space.on_user_scale(drawn, np.full(len(u), log_t2), rng))[:, :count])
+        of_rows = at.coefficients(u.T, log_t2)
+        draws.append(np.column_stack(space.on_user_scale(of_rows, np.full(len(u), log_t2), rng))[:, :count])
         logs.append(log_posterior - log_mixture - log_evidence + np.log(weight[penalty]))
     log_weight = np.concatenate(logs)
-    weight, b = np.exp(log_weight - logsumexp(log_weight)), np.vstack(draws)
-    mean = weight @ b
-    return mean, np.sqrt(weight @ (b - mean) ** 2)
+    return np.exp(log_weight - logsumexp(log_weight)), np.vstack(draws)
 
 
 def fitted(model: BayesRidge, method: str, *, in_parts: bool = True) -> tuple[Any, float]:
@@ -142,6 +163,71 @@ def all_compared(quick: bool) -> Iterator[tuple[str, Any]]:
         yield what, compared(formula, *of_data, draws=500 if quick else DRAWS)
 
 
+def predicted(rows: int, columns: int) -> tuple[str, pd.DataFrame]:
+    """A formula, and responses that its columns predict without error."""
+    rng = np.random.default_rng([rows, columns])
+    x = rng.normal(size=(rows, columns))
+    out = pd.DataFrame(x, columns=[f"x{i}" for i in range(columns)])
+    return "y ~ " + " + ".join(out.columns), out.assign(y=(x @ rng.normal(size=columns) + 0.3 > 0).astype(float))
+
+
+def sure(rows: int = 60) -> tuple[str, pd.DataFrame]:
+    """A column that is the response, beside another."""
+    formula, out = predicted(rows, 1)
+    return f"{formula} + sure", out.assign(sure=2 * out["y"] - 1)
+
+
+def all_predicted(quick: bool) -> Iterator[tuple[str, Any]]:
+    """Of each set of data."""
+    sets = {"60 rows, a column that is the response, and another": sure()}
+    sets |= {f"{n} rows, {what}": predicted(n, p) for n in ROWS for what, p in PREDICTED.items()}
+    for what, (formula, data) in list(sets.items())[: 1 if quick else None]:
+        yield what, of_predicted(formula, data, 500 if quick else DRAWS)
+
+
+def of_predicted(formula: str, data: pd.DataFrame, draws: int) -> dict[str, Any]:
+    """Ends of intervals of two fits and by sampling, and times."""
+    model = BayesRidge.from_formula(formula, data, family="binomial")
+    fits = {"by sampling": fitted(model, "ep"), "in one part": fitted(model, "ep", in_parts=False)}
+    res = fits["by sampling"][0]
+    exact = quantiles(*drawn(res.sites_fit, data["y"].to_numpy(), len(res.params), draws), ENDS)
+    out: dict[str, Any] = {"exact": exact.tolist()}
+    for name, (fit, seconds) in fits.items():
+        outer, inner = fit.conf_int().to_numpy(), fit.conf_int(alpha=0.5).to_numpy()
+        out[name] = {"ends": np.column_stack([outer[:, 0], inner, outer[:, 1]]).tolist(), "seconds": seconds}
+    return out
+
+
+def widths(each: dict[str, Any], name: str) -> str:
+    """Widths of 50 % and 95 % intervals relative to those by sampling, of all coefficients."""
+    exact, own = np.array(each["exact"]), np.array(each[name]["ends"])
+    out = []
+    for low, high in ((1, 2), (0, 3)):
+        ratio = (own[:, high] - own[:, low]) / (exact[:, high] - exact[:, low])
+        out.append(f"{ratio.min():.2f} to {ratio.max():.2f}")
+    return " and ".join(out)
+
+
+def page_of_predicted(found: dict[str, Any]) -> str:
+    """Its part on responses that columns predict without error."""
+    rows = [
+        [
+            what,
+            widths(each, "in one part"),
+            widths(each, "by sampling"),
+            f"{each['by sampling']['seconds'] / each['in one part']['seconds']:.1f}",
+            f"{each['by sampling']['seconds']:.1f} s",
+        ]
+        for what, each in found.items()
+    ]
+    head = ["data", "EP in one part", "importance sampling", "time, relative to one part", "importance sampling"]
+    text = (
+        "Columns that predict all yes/no responses without error: widths of 50 % and of 95 % intervals of all "
+        "coefficients, relative to long importance sampling. There are no posterior standard deviations."
+    )
+    return f"{text}\n\n{common.table(head, rows)}"
+
+
 def page(found: dict[str, Any]) -> str:
     """The page."""
     rows = []
@@ -162,18 +248,20 @@ def page(found: dict[str, Any]) -> str:
                 f"{each['in parts']['seconds']:.1f} s",
             ]
         )
-    head = ["data", "sd, in one part", "sd, in parts", "others' sd, in parts", "sd, Laplace"]
-    head += ["mean off, in one part", "mean off, in parts", "time, in parts / in one", "in parts"]
+    head = ["data", "sd, in one part", "sd, sampling", "others' sd, sampling", "sd, Laplace"]
+    head += ["mean off, in one part", "mean off, sampling", "time, sampling / in one", "sampling"]
     text = (
         "Columns that separate the responses, made by `python -m benchmarks.separation`. 80 yes/no responses, or as "
         "many as is said; at one level of a treatment, or at more, all are 1. Standard deviations of the effect of "
-        "the first such level by expectation propagation and by Laplace's method, relative to importance sampling, "
-        "those of the intercept and the other levels, and errors of means in standard deviations."
+        "the first such level by expectation propagation in one part, by importance sampling from its parts, and by "
+        "Laplace's method, relative to long importance sampling, those of the intercept and the other levels, and "
+        "errors of means in standard deviations."
     )
-    return f"{text}\n\n{common.table(head, rows)}"
+    first = f"{text}\n\n{common.table(head, rows)}"
+    return f"{first}\n\n{page_of_predicted(found['predicted'])}" if "predicted" in found else first
 
 
-PARTS = {"treatments": all_compared}
+PARTS = {"treatments": all_compared, "predicted": all_predicted}
 
 
 def main() -> None:

@@ -165,12 +165,12 @@ class Cumulative(RowSites):
         return from_counts(success, None, copies, "logit")
 
     def values(self, eta: FloatArray) -> FloatArray:
-        """Log likelihood, whose sum over the sites is that of all rows, (N,)."""
+        """Log likelihood, whose sum over the sites is that of all rows, (N,), or (m, N) of the logistic model."""
         up, down, distance = self.parts(eta)
         own = self.counts[1:-1]
         if self.factorises:
-            of_cuts = self.of_cut_points().values(np.r_[up, down])
-            return np.concatenate([of_cuts, own * spacings.log_factor(distance)])
+            of_cuts = self.of_cut_points().values(np.concatenate([up, down], axis=-1))
+            return np.concatenate([of_cuts, own * spacings.log_factor(distance)], axis=-1)
         out = np.zeros(eta.size)
         above, below, code = *self.ends(eta), self.codes
         inside = (code > 0) & (code < self.categories - 1)

@@ -63,12 +63,16 @@ TAILS = (
 SEPARATED = "The columns separate the responses: the prior limits the coefficients."
 BY_EP = (
     "For those that separate, standard deviations and the farther ends of intervals are approximate: expectation "
-    "propagation made them up to a quarter too small in comparisons with importance sampling. Where a column "
-    "predicts all responses without error, ends of intervals are nearer still than they should be."
+    "propagation made them up to a quarter too small in comparisons with importance sampling. Where columns predict "
+    "all responses without error, ends of intervals are nearer still than they should be."
 )
 IN_PARTS = (
-    "For those that separate, expectation propagation approximates the posterior in parts: in comparisons with "
-    "importance sampling standard deviations were at most 6 % too small."
+    "For those that separate, the posterior is approximated in parts: in comparisons with long importance sampling "
+    "standard deviations were within 3 %, and up to 6 % too small with very many rows or levels."
+)
+IN_TAILS = (
+    " Ends of intervals are by importance sampling: in comparisons with longer runs 95 % intervals were 0.9 to 1.1 "
+    "times as wide as they should be."
 )
 BY_LAPLACE = (
     "For those that separate, Laplace's method makes standard deviations and the farther ends of intervals much too "
@@ -361,6 +365,7 @@ def on_separation(res: Any) -> list[Finding]:
             "The columns separate the responses: the tail of the penalty's posterior is so heavy that coefficients "
             "have no posterior mean. params, and means on the scale of the link, are posterior medians"
             f"{'; probabilities have a mean' if res.model.distribution.has_mean else ''}."
+            f"{IN_TAILS if res.sites_fit.split else ''}"
         )
         out.append(note("separation", text))
     elif res.sites_fit.separated:

@@ -113,19 +113,6 @@ class Gaussian:
             out[part] = np.einsum("ij,ij->i", half, half)
         return out
 
-    def times(self, rows: FloatArray, precision: FloatArray, shift: FloatArray) -> Gaussian:
-        """The distribution times normal functions of linear functions (m, k + r), whose precisions may be negative.
-
-        Raises
-        ------
-        LinAlgError
-            If there is none.
-        """
-        total = blas.product(self.factor, self.factor.T)
-        right = total @ self.mean + rows.T @ shift
-        factor = np.asfortranarray(np.linalg.cholesky(total + (rows.T * precision) @ rows))
-        return Gaussian(factor, backward(factor, forward(factor, right)))
-
     def root(self) -> FloatArray:
         """Upper triangular matrix (k + r, k + r) that, times its transpose, is the posterior covariance."""
         if self.factor.size == 0:

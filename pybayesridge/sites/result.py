@@ -72,8 +72,8 @@ class SitesFit:
         Nodes with the same penalties are parts of one posterior, which columns that separate the responses make far
         from normal along all directions that matter; see :mod:`pybayesridge.sites.windows`.
     whole : SitesFit or None
-        The fit in one part where several directions matter, while there are rows: these parts have no sites of their
-        own.
+        While there are rows, the fit by expectation propagation where parts are by importance sampling, which gives
+        them no sites of their own: in parts where one direction matters, else in one.
     """
 
     kind: ClassVar[type[SitesPosterior]] = SitesPosterior
@@ -137,14 +137,16 @@ class SitesFit:
 
     def left_out(self) -> LeaveOneOut:
         """Predictions of the rows from each other; needs the rows."""
-        return leave_one_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
+        fit = self.whole or self
+        return leave_one_out(fit.likelihood, fit.nodes, fit.weight)  # type: ignore[arg-type]
 
     def rows_left_out(self) -> LeftOut:
         """Log probabilities of the rows given the others; needs the rows."""
         refused = self.refused_row()
         if refused is not None:
             raise refused
-        return rows_left_out(self.likelihood, self.nodes, self.weight)  # type: ignore[arg-type]
+        fit = self.whole or self
+        return rows_left_out(fit.likelihood, fit.nodes, fit.weight)  # type: ignore[arg-type]
 
     def needed_rows(self) -> list[int]:
         """Rows without which the unpenalised columns, and cut points, separate the responses or are collinear."""
@@ -162,11 +164,12 @@ class SitesFit:
 
     def _balance(self) -> Balance | None:
         """The unpenalised columns in the balance of the most probable node; None where there are none."""
-        i = int(np.argmax(self.weight))
-        node = self.nodes[i]
+        fit = self.whole or self
+        i = int(np.argmax(fit.weight))
+        node = fit.nodes[i]
         assert isinstance(node, Approximation)
-        flat = flat_columns(self.space_at(i).scaled(node.log_t2))
-        return Balance.of(node, self.likelihood.of_node(node), flat) if flat.shape[1] else None
+        flat = flat_columns(fit.space_at(i).scaled(node.log_t2))
+        return Balance.of(node, fit.likelihood.of_node(node), flat) if flat.shape[1] else None
 
     def groups_left_out(self, codes: IntArray, solver: str) -> LeftOut:
         """Predictions of groups of rows from the others, given the group of each row (n,); needs the rows."""

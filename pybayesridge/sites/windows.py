@@ -11,10 +11,9 @@ but for a ripple of ``2 exp(-2 pi^2 s^2 / h^2)``. The evidence is the sum of the
 times each of these windows, and the posterior the mixture of what each of them makes of it. Within a window u varies
 little, and expectation propagation is accurate.
 
-Where several directions separate, windows along all of them would be too many. The posterior is split along each of
-the functions by itself, and it is the mixture of equally likely normal distributions, in each of which each function
-has the mean and the variance of one stratum of its own distribution: that by expectation propagation, times a normal
-function of each of the functions. Strata go together at random, but for the correlations of the functions.
+Windows are along the one function that varies most. What is left, where several directions separate or expectation
+propagation is inaccurate along others, importance sampling about the parts corrects; see
+:mod:`pybayesridge.sites.importance`. The parts stay where there are too many rows or coordinates for that.
 """
 
 from __future__ import annotations
@@ -24,13 +23,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 import scipy
-from scipy.special import logsumexp, ndtri, softmax
+from scipy.special import logsumexp, softmax
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.fit import MOST_LOST
 from pybayesridge.sites.gaussian import Gaussian, Windows
+from pybayesridge.sites.importance import Mixture, sampled
 from pybayesridge.sites.likelihood import RowSites
 from pybayesridge.sites.result import SitesFit
 from pybayesridge.sites.separation import DIGITS, LEAST, separation
@@ -73,15 +73,11 @@ TOL = 1e-2
 TURNS, SAME = 100, 1e-8
 """Turns of directions, the most, or steps to a root, and their gain that counts as none, relative."""
 
-ROUNDS, FITTED = 500, 1e-6
-"""Rounds of the functions whose means and variances a normal distribution gets, the most (iterative proportional
-fitting), and the relative changes that count as none."""
+COMPONENTS, OF_NODE = 32, (8, 64)
+"""Normal distributions at a node by importance sampling, on average, and at one of them."""
 
-COMPONENTS = 32
-"""Normal distributions in place of parts along several directions."""
-
-MOST_TAKEN = 0.99
-"""Part of a row's precision that its own site may be, the most: without it the others have to say something."""
+DRAWS, AT_NODE, NUMBERS = 1 << 16, (1024, 4096), 1 << 28
+"""Draws at all nodes together, about, at one of them, and linear predictors of them, the most."""
 
 
 def moved_by(basis: FloatArray, columns: FloatArray, likelihood: RowSites) -> FloatArray:
@@ -169,139 +165,6 @@ def _deviations(gaussian: Any, moved: FloatArray) -> FloatArray:
     return np.array([np.linalg.norm(gaussian.half(row)) for row in moved])
 
 
-def components(
-    node: Approximation, space: Any, likelihood: RowSites, moved: FloatArray, spacing: float
-) -> list[Approximation] | None:
-    """The posterior at a node as equally likely normal distributions, in which functions are as by their parts.
-
-    Their sites are those of the node. None where expectation propagation does not settle in a window, or the
-    variances are too large for the sites.
-
-    Parameters
-    ----------
-    node : Approximation
-    space : Space
-        At the node.
-    likelihood : RowSites
-    moved : (m, k + r) array
-        Of coordinates of unit prior variance.
-    spacing : float
-        Of windows, in standard deviations.
-    """
-    gaussian = node.gaussian(space)
-    rows = moved[_deviations(gaussian, moved) >= NARROW]
-    if not len(rows):
-        return [node]
-    half = np.stack([gaussian.half(row) for row in rows])
-    covariance, center = half @ half.T, rows @ gaussian.mean
-    sd = np.sqrt(np.diag(covariance))
-    mean, variance, more, sweeps = np.empty((COMPONENTS, len(rows))), np.empty((COMPONENTS, len(rows))), 0.0, 0
-    strata = _strata(covariance / np.outer(sd, sd))
-    for i, row in enumerate(rows):
-        try:
-            parts = _along(node, space, likelihood, row, float(center[i]), spacing * float(sd[i]))
-        except FloatingPointError:
-            return None
-        if parts is None:
-            return None
-        log_evidence = np.array([part.log_evidence for part in parts])
-        share = softmax(log_evidence)
-        laws = [part.gaussian(space) for part in parts]
-        at, own = (np.array(each) for each in zip(*(_moments(row, law) for law in laws), strict=True))
-        by_stratum = _of_strata(share, at, own)
-        mean[:, i], variance[:, i] = (each[strata[:, i]] for each in by_stratum)
-        more += float(logsumexp(log_evidence)) - node.log_evidence
-        sweeps += sum(part.n_iter for part in parts)
-    more -= float(np.log(COMPONENTS))
-    scaled, out = space.scaled(node.log_t2), []
-    for at, own in zip(mean, variance, strict=True):
-        factor = _factor_for(covariance, center, at, own)
-        if factor is None:
-            return None
-        try:
-            law = gaussian.times(rows, *factor)
-        except np.linalg.LinAlgError:
-            return None
-        at_rows = law.variances(scaled)
-        if (node.sites.precision * at_rows).max(initial=0.0) > MOST_TAKEN:
-            return None
-        out.append(
-            replace(
-                node,
-                mean=scaled.times(law.mean),
-                variance=at_rows,
-                log_evidence=node.log_evidence + more,
-                n_iter=sweeps,
-                center=scaled.units * law.mean,
-                joint=law,
-                df=node.effective_df(),
-            )
-        )
-        sweeps = 0
-    return out
-
-
-def _moments(row: FloatArray, law: Any) -> tuple[float, float]:
-    """Mean and variance of a function."""
-    half = law.half(row)
-    return float(row @ law.mean), float(half @ half)
-
-
-def _strata(correlation: FloatArray) -> Any:
-    """Strata, (COMPONENTS, m), of each function once each, with about these correlations (Iman and Conover 1982).
-
-    Points that fill the cube evenly, multiples of powers of the root of ``x^(m+1) = x + 1``, are made normal and
-    correlated, and replaced by their ranks.
-    """
-    m = len(correlation)
-    root = 2.0
-    for _ in range(TURNS):
-        root = (1.0 + root) ** (1.0 / (m + 1))
-    cube = (0.5 + np.outer(np.arange(1, COMPONENTS + 1), root ** -np.arange(1.0, m + 1))) % 1.0
-    normal = ndtri((cube.argsort(axis=0).argsort(axis=0) + 0.5) / COMPONENTS)
-    normal = normal @ np.linalg.inv(np.linalg.cholesky(np.cov(normal.T, ddof=0).reshape(m, m))).T
-    return (normal @ np.linalg.cholesky(correlation + 1e-9 * np.eye(m)).T).argsort(axis=0).argsort(axis=0)
-
-
-def _of_strata(share: FloatArray, at: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Means and variances of equally likely strata of a mixture, in the order of its parts."""
-    ends = np.r_[0.0, np.cumsum(share)]
-    low = np.arange(COMPONENTS)[:, None] / COMPONENTS
-    part = np.clip(np.minimum(ends[1:], low + 1 / COMPONENTS) - np.maximum(ends[:-1], low), 0.0, None)
-    part /= part.sum(axis=1, keepdims=True)
-    mean = part @ at
-    return mean, part @ (own + at**2) - mean**2
-
-
-def _factor_for(
-    covariance: FloatArray, center: FloatArray, mean: FloatArray, variance: FloatArray
-) -> tuple[FloatArray, FloatArray] | None:
-    """Precisions and shifts, (m,) each, of normal functions that give a normal distribution some moments.
-
-    None where there are none.
-
-    Parameters
-    ----------
-    covariance, center : (m, m) array, (m,) array
-        Of the distribution.
-    mean, variance : (m,) arrays
-        That it gets.
-    """
-    precision, shift = np.zeros(mean.size), np.zeros(mean.size)
-    for _ in range(ROUNDS):
-        change = 0.0
-        for i in range(mean.size):
-            own, at, column = covariance[i, i], center[i], covariance[:, i].copy()
-            step, pull = 1.0 / variance[i] - 1.0 / own, mean[i] / variance[i] - at / own
-            precision[i], shift[i] = precision[i] + step, shift[i] + pull
-            center = center + column * (pull - step * at) / (1.0 + step * own)
-            covariance = covariance - np.outer(column, column) * step / (1.0 + step * own)
-            change = max(change, abs(step) * variance[i], abs(mean[i] - at) / np.sqrt(variance[i]))
-        if change <= FITTED:
-            return precision, shift
-    return None
-
-
 def _along(
     node: Approximation, space: Any, likelihood: RowSites, row: FloatArray, middle: float, spacing: float
 ) -> list[Approximation] | None:
@@ -345,10 +208,9 @@ def _window(row: FloatArray, center: float, spacing: float) -> Windows:
 def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, FloatArray]:
     """A fit whose nodes are split, and by how much the logs of the evidence at them change, (K,).
 
-    Where there would be too many parts its nodes are mixtures by the parts of each function, or where that fails they
-    are split along the widest alone. At the least likely nodes the log evidence is taken to change as at the nearest
-    penalty, or as it does on average elsewhere. The fit itself where nothing is moved, or too many others cannot be
-    split.
+    Its nodes are mixtures by importance sampling about the parts where these are dense and few enough. At the least
+    likely nodes the log evidence is taken to change as at the nearest penalty, or as it does on average elsewhere.
+    The fit itself where nothing is moved, or too many others cannot be split.
 
     Parameters
     ----------
@@ -365,59 +227,118 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
     best = int(np.argmax(fit.weight))
     node, at_best = fit.nodes[best], fit.space_at(best)
     assert isinstance(node, Approximation)
-    several = int((_deviations(node.gaussian(at_best), at_best.in_units(moved, node.log_t2)) >= NARROW).sum()) > 1
-    mixes = several and isinstance(node.gaussian(at_best), Gaussian)
+    gaussian = node.gaussian(at_best)
+    several = int((_deviations(gaussian, at_best.in_units(moved, node.log_t2)) >= NARROW).sum()) > 1
+    counts, sizes = _divided(fit, DRAWS, AT_NODE), _divided(fit, COMPONENTS * len(fit.nodes), OF_NODE)
+    counts = 2 ** np.round(np.log2(counts)).astype(int)
+    samples = isinstance(gaussian, Gaussian) and counts.sum() * fit.likelihood.n <= NUMBERS and sizes.sum() <= most
     spacings = (SPACING, WIDER) if fit.moments_that_exist()["has_variance"] else (WIDER,)
     few = [each for each in spacings if len(fit.nodes) * PARTS / each <= most]
-    if len(fit.nodes) * COMPONENTS > most if mixes else not few:
+    if not few and not samples:
         return nothing
-
-    def found_at(node: Approximation, space: Any) -> tuple[list[Approximation] | None, bool]:
-        rows = space.in_units(moved, node.log_t2)
-        found = components(node, space, fit.likelihood, rows, WIDER) if mixes else None
-        if found is not None or not few:
-            return found, True
-        return split(node, space, fit.likelihood, rows, few[0]), not several
 
     order = np.argsort(fit.weight)
     some = order[np.cumsum(fit.weight[order]) > LITTLE]
-    change, lost, sweeps, along_one = np.full(fit.weight.size, np.nan), 0.0, 0, 0.0
+    lost = along_one = 0.0
     parts: list[list[Approximation]] = [[node] for node in fit.nodes if isinstance(node, Approximation)]
+    mixed = list(parts)
+    known = np.zeros(fit.weight.size, dtype=bool)
     for i in some[::-1].tolist():
-        (node,) = parts[i]
-        found, along_all = found_at(node, fit.space_at(i))
+        (node,), space = parts[i], fit.space_at(i)
+        spacing = WIDER if several or not few else few[0]
+        found = split(node, space, fit.likelihood, space.in_units(moved, node.log_t2), spacing)
         if found is None:
             lost += float(fit.weight[i])
             if lost > MOST_LOST:
                 return nothing
             continue
-        along_one += 0.0 if along_all else float(fit.weight[i])
-        parts[i], sweeps = found, sweeps + sum(part.n_iter for part in found)
-        change[i] = float(logsumexp([part.log_evidence for part in found])) - node.log_evidence
-    known = np.isfinite(change)
+        known[i], parts[i], mixed[i] = True, found, found
+        mixture = (
+            _by_sampling(node, found, space, fit.likelihood, int(counts[i]), int(sizes[i]), i) if samples else None
+        )
+        if mixture is not None:
+            mixed[i] = mixture
+        elif several and len(found) > 1:
+            along_one += float(fit.weight[i])
+    answer, change = _of_parts(fit, mixed, known)
+    if not samples:
+        return replace(answer, split=along_one <= MOST_LOST), change
+    whole = fit if several else _of_parts(fit, parts, known)[0]
+    return replace(answer, split=along_one <= MOST_LOST, whole=whole), change
+
+
+def _divided(fit: SitesFit, total: int, limits: tuple[int, int]) -> IntArray:
+    """A number for each node, (K,), about a total.
+
+    In proportion to roots of weights: unlikely nodes decide about ends of intervals.
+    """
+    share = np.sqrt(fit.weight)
+    return np.clip(total * share / share.sum(), *limits).astype(int)
+
+
+def _by_sampling(
+    node: Approximation,
+    parts: list[Approximation],
+    space: Any,
+    likelihood: RowSites,
+    count: int,
+    most: int,
+    seed: int,
+) -> list[Approximation] | None:
+    """The posterior at a node as a mixture by importance sampling about its parts; None where that fails.
+
+    The sites of its parts are those of the node.
+    """
+    rows = space.scaled(node.log_t2)
+    start = Mixture(softmax([part.log_evidence for part in parts]), [part.gaussian(space) for part in parts])
+    found = sampled(rows, likelihood, start, count, most, seed)
+    if found is None:
+        return None
+    out, df, sweeps = [], node.effective_df(), sum(part.n_iter for part in parts)
+    for share, law in zip(found.mixture.share.tolist(), found.mixture.laws, strict=True):
+        part = replace(
+            node,
+            mean=rows.times(law.mean),
+            variance=law.variances(rows),
+            log_evidence=found.log_evidence + float(np.log(share)),
+            n_iter=sweeps,
+            start=None,
+            center=rows.units * law.mean,
+            joint=law,
+            df=df,
+        )
+        out.append(part)
+        sweeps = 0
+    return out
+
+
+def _of_parts(fit: Fit, parts: list[list[Approximation]], known: BoolArray) -> tuple[Fit, FloatArray]:
+    """A fit of the parts of its nodes, and by how much the logs of the evidence change, which is `known` of some."""
+    change = np.full(fit.weight.size, np.nan)
+    for i in np.flatnonzero(known).tolist():
+        change[i] = float(logsumexp([part.log_evidence for part in parts[i]])) - fit.nodes[i].log_evidence
     if fit.factors:
         mean = float(logsumexp(change[known], b=fit.weight[known] / fit.weight[known].sum()))
         change = np.where(known, change, mean)
     else:
         log_t2 = np.array([node.log_t2 for node in fit.nodes])
         change = np.interp(log_t2, log_t2[known], change[known])
+    parts = list(parts)
     for i in np.flatnonzero(~known).tolist():
         parts[i] = [replace(parts[i][0], log_evidence=parts[i][0].log_evidence + change[i])]
     total = float(logsumexp(change, b=fit.weight))
     counts = [len(each) for each in parts]
-    log_evidence = [np.array([part.log_evidence for part in each]) for each in parts]
-    share = np.concatenate([softmax(each) for each in log_evidence])
-    whole = replace(
+    share = np.concatenate([softmax([part.log_evidence for part in each]) for each in parts])
+    out = replace(
         fit,
         nodes=tuple(part for each in parts for part in each),
         weight=np.repeat(fit.weight * np.exp(change - total), counts) * share,
         log_evidence=fit.log_evidence + total,
-        n_iter=fit.n_iter + sweeps,
+        n_iter=fit.n_iter + sum(part.n_iter for i in np.flatnonzero(known).tolist() for part in parts[i]),
         factors=tuple(np.repeat(each, counts, axis=0) for each in fit.factors),
-        split=along_one <= MOST_LOST,
-        whole=fit if mixes else None,
+        split=True,
     )
-    return whole, change
+    return out, change
 
 
 def of_one_penalty(fit: SitesFit) -> SitesFit:
