@@ -58,6 +58,9 @@ LOOKED_AT = 250
 NUMBERS = 1 << 22
 """Linear predictors of draws that are held at once, about."""
 
+DEEP = 700.0
+"""Logs of weights are smaller than the largest by this at the most: impossible draws have none."""
+
 JITTER = 1e-10
 """Added to the variances of groups, relative to what they are in all."""
 
@@ -117,6 +120,7 @@ def sampled(rows: Scaled, likelihood: RowSites, start: Mixture, count: int, most
     for turn in range(ROUNDS):
         u, log_density = _drawn(about, count, [SEED, seed, turn])
         log_weight = _log_posterior(rows, likelihood, u) - log_density
+        log_weight = np.maximum(log_weight, log_weight.max() - DEEP)
         draws, log_weights = np.vstack([draws, u]), np.r_[log_weights, log_weight]
         weight = softmax(log_weights)
         effective = _effective(weight)
@@ -160,7 +164,8 @@ def _log_posterior(rows: Scaled, likelihood: RowSites, u: FloatArray) -> FloatAr
     out, step = np.empty(len(u)), max(1, NUMBERS // max(len(rows.rows), 1))
     for start in range(0, len(u), step):
         part = slice(start, start + step)
-        out[part] = likelihood.values(blas.product(u[part] * rows.units, rows.rows.T)).sum(axis=1)
+        with np.errstate(over="ignore"):
+            out[part] = likelihood.values(blas.product(u[part] * rows.units, rows.rows.T)).sum(axis=1)
     penalised = u[:, rows.k :]
     of_prior: FloatArray = np.einsum("ij,ij->i", penalised, penalised) + penalised.shape[1] * np.log(2 * np.pi)
     return out - 0.5 * of_prior
@@ -210,9 +215,9 @@ def _divided(u: FloatArray, weight: FloatArray, rows: FloatArray, most: int) -> 
         away = (u[group] - means[i]) * np.sqrt(weight[group] / share[i])[:, None]
         covariances[i] = blas.product(away, away, transpose_a=True)
     of_all = np.einsum("i,ijk->jk", share, covariances)
-    own = _effective(weight) / len(groups)
-    own /= own + size + 1.0
-    covariances = own * covariances + (1.0 - own) * of_all
+    draws = _effective(weight) / len(groups)
+    part = draws / (draws + size + 1.0)
+    covariances = part * covariances + (1.0 - part) * of_all
     np.einsum("ijj->ij", covariances)[:] += JITTER * np.diag(of_all)
     return Mixture(share, [_of_covariance(mean, each) for mean, each in zip(means, covariances, strict=True)])
 

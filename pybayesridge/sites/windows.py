@@ -291,7 +291,10 @@ def _by_sampling(
     """
     rows = space.scaled(node.log_t2)
     start = Mixture(softmax([part.log_evidence for part in parts]), [part.gaussian(space) for part in parts])
-    found = sampled(rows, likelihood, start, count, most, seed)
+    try:
+        found = sampled(rows, likelihood, start, count, most, seed)
+    except np.linalg.LinAlgError:
+        found = None
     if found is None:
         return None
     out, df, sweeps = [], node.effective_df(), sum(part.n_iter for part in parts)

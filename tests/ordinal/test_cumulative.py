@@ -52,6 +52,12 @@ def test_values_and_derivatives(link):
         assert bend @ along**2 == pytest.approx(-second, rel=1e-5)
 
 
+def test_values_of_several_sets_of_linear_functions():
+    rows = from_codes(CODES, COPIES, 4, "logit")
+    at = np.stack([linear_functions(rows, ETA, CUTS), linear_functions(rows, -ETA, 2.0 * CUTS)])
+    np.testing.assert_allclose(rows.values(at), [rows.values(each) for each in at], rtol=1e-12)
+
+
 def test_cut_points_in_the_wrong_order_are_impossible():
     for link in ("logit", "probit"):
         rows = from_codes(CODES, None, 4, link)
