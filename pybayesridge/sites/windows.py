@@ -79,6 +79,9 @@ COMPONENTS, OF_NODE = 32, (8, 64)
 DRAWS, AT_NODE, NUMBERS = 1 << 16, (1024, 4096), 1 << 28
 """Draws at all nodes together, about, at one of them, and linear predictors of them, the most."""
 
+SEVERAL_ONLY = 30
+"""With more coordinates draws vary more than the parts along one direction are off."""
+
 
 def moved_by(basis: FloatArray, columns: FloatArray, likelihood: RowSites) -> FloatArray:
     """Linear functions of coefficients, (q, m), that say how far these have moved the rows along all that separates.
@@ -232,6 +235,7 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
     counts, sizes = _divided(fit, DRAWS, AT_NODE), _divided(fit, COMPONENTS * len(fit.nodes), OF_NODE)
     counts = 2 ** np.round(np.log2(counts)).astype(int)
     samples = isinstance(gaussian, Gaussian) and counts.sum() * fit.likelihood.n <= NUMBERS and sizes.sum() <= most
+    samples = samples and (several or gaussian.mean.size <= SEVERAL_ONLY)
     spacings = (SPACING, WIDER) if fit.moments_that_exist()["has_variance"] else (WIDER,)
     few = [each for each in spacings if len(fit.nodes) * PARTS / each <= most]
     if not few and not samples:
@@ -252,6 +256,7 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
             if lost > MOST_LOST:
                 return nothing
             continue
+        samples = samples and (i != best or len(found) > 1)
         known[i], parts[i], mixed[i] = True, found, found
         mixture = (
             _by_sampling(node, found, space, fit.likelihood, int(counts[i]), int(sizes[i]), i) if samples else None
