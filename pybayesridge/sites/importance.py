@@ -5,6 +5,9 @@ evenly, and have the weights ``posterior / their density``. They are divided in 
 predictor that is most skewed, again and again, and the mixture has a normal distribution with the mean and the
 covariance of each of the groups: of all coordinates it has the mean and the covariance that the draws have. Where few
 draws have much weight, more are drawn about that mixture (population Monte Carlo, Cappé et al. 2008).
+
+The moments of the parts are known. Where the posterior is much like them, what draws with the parts' own weights differ
+by from these moments is Monte Carlo error, and taken off (control variates).
 """
 
 from __future__ import annotations
@@ -116,12 +119,14 @@ def sampled(rows: Scaled, likelihood: RowSites, start: Mixture, count: int, most
         Nodes that differ in it have different errors, which average out.
     """
     about, functions, size = start, _functions(rows), start.laws[0].mean.size
-    draws, log_weights = np.empty((0, size)), np.empty(0)
+    draws, log_weights, log_starts = np.empty((0, size)), np.empty(0), np.empty(0)
     for turn in range(ROUNDS):
-        u, log_density = _drawn(about, count, [SEED, seed, turn])
+        u = _drawn(about, count, [SEED, seed, turn])
+        log_density = _log_density(about, u, DF)
         log_weight = _log_posterior(rows, likelihood, u) - log_density
         log_weight = np.maximum(log_weight, log_weight.max() - DEEP)
         draws, log_weights = np.vstack([draws, u]), np.r_[log_weights, log_weight]
+        log_starts = np.r_[log_starts, _log_density(start, u, np.inf) - log_density]
         weight = softmax(log_weights)
         effective = _effective(weight)
         if effective >= ENOUGH * count:
@@ -130,7 +135,37 @@ def sampled(rows: Scaled, likelihood: RowSites, start: Mixture, count: int, most
     if effective < max(LEAST * count, 3.0 * size):
         return None
     log_evidence = float(logsumexp(log_weights)) - float(np.log(log_weights.size))
-    return Sampled(_divided(draws, weight, functions, most), log_evidence, effective)
+    mixture, known = _divided(draws, weight, functions, most), softmax(log_starts)
+    # Control variates, where they make the errors smaller.
+    if float((weight - known) @ (weight - known)) < float(weight @ weight) - 1.0 / weight.size:
+        log_evidence -= float(logsumexp(log_starts)) - float(np.log(log_starts.size))
+        mixture = _corrected(mixture, start, draws, weight - known)
+    return Sampled(mixture, log_evidence, effective)
+
+
+def _corrected(mixture: Mixture, start: Mixture, draws: FloatArray, more: FloatArray) -> Mixture:
+    """A mixture turned to have the mean and the covariance of another, and what draws have more, (count,)."""
+    center, covariance = _moments(start)
+    away = draws - center
+    change = more @ away
+    wanted = covariance + blas.product((away.T * more), away) - np.outer(change, change)
+    mean, own = _moments(mixture)
+    turn = np.linalg.cholesky(wanted) @ np.linalg.inv(np.linalg.cholesky(own))
+    back = np.linalg.inv(turn)
+    laws = []
+    for law in mixture.laws:
+        half = blas.product(np.ascontiguousarray(back.T), law.factor)
+        factor = np.asfortranarray(np.linalg.cholesky(blas.product(half, half.T)))
+        laws.append(Gaussian(factor, center + change + turn @ (law.mean - mean)))
+    return Mixture(mixture.share, laws)
+
+
+def _moments(mixture: Mixture) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance."""
+    means = np.array([law.mean for law in mixture.laws])
+    mean = mixture.share @ means
+    inside = np.einsum("i,ijk->jk", mixture.share, np.array([law.covariance() for law in mixture.laws]))
+    return mean, inside + ((means - mean).T * mixture.share) @ (means - mean)
 
 
 def _effective(weight: FloatArray) -> float:
@@ -138,25 +173,37 @@ def _effective(weight: FloatArray) -> float:
     return float(weight.sum()) ** 2 / float(weight @ weight)
 
 
-def _drawn(about: Mixture, count: int, seed: list[int]) -> tuple[FloatArray, FloatArray]:
-    """Draws (count, k + r) about a mixture and the logs of their density."""
-    size = about.laws[0].mean.size
-    share = (1.0 - EVEN) * about.share + EVEN / about.share.size
+def _shares(about: Mixture) -> FloatArray:
+    """Shares of the draws about the parts of a mixture."""
+    return (1.0 - EVEN) * about.share + EVEN / about.share.size
+
+
+def _drawn(about: Mixture, count: int, seed: list[int]) -> FloatArray:
+    """Draws (count, k + r) about a mixture."""
+    size, share = about.laws[0].mean.size, _shares(about)
     points = np.clip(qmc.Sobol(size + 2, seed=np.random.default_rng(seed)).random(count), 1e-12, 1.0 - 1e-12)
     which = np.minimum(np.searchsorted(np.cumsum(share), points[:, 0]), share.size - 1)
     wider = WIDER * np.sqrt(0.5 * DF / scipy.special.gammaincinv(0.5 * DF, points[:, 1]))
     noise, u = wider[:, None] * ndtri(points[:, 2:]), np.empty((count, size))
-    constant = gammaln(0.5 * (DF + size)) - gammaln(0.5 * DF) - size * (0.5 * np.log(DF * np.pi) + np.log(WIDER))
-    log_density = np.full(count, -np.inf)
     for i, law in enumerate(about.laws):
         own = which == i
         u[own] = law.mean + blas.product(np.ascontiguousarray(noise[own]), np.ascontiguousarray(law.root().T))
-    for law, part in zip(about.laws, share.tolist(), strict=True):
+    return u
+
+
+def _log_density(about: Mixture, u: FloatArray, df: float) -> FloatArray:
+    """Logs of the density of draws about a mixture, or where `df` is infinite of the mixture itself."""
+    size, normal = u.shape[1], np.isinf(df)
+    constant = -0.5 * size * np.log(2.0 * np.pi)
+    if not normal:
+        constant = gammaln(0.5 * (df + size)) - gammaln(0.5 * df) - size * (0.5 * np.log(df * np.pi) + np.log(WIDER))
+    out = np.full(len(u), -np.inf)
+    for law, share in zip(about.laws, about.share if normal else _shares(about), strict=True):
         away = blas.product(u - law.mean, law.factor)
-        square = np.einsum("ij,ij->i", away, away) / WIDER**2
-        own_density = constant + law.log_root - 0.5 * (DF + size) * np.log1p(square / DF)
-        log_density = np.logaddexp(log_density, np.log(part) + own_density)
-    return u, log_density
+        square = np.einsum("ij,ij->i", away, away)
+        fall = -0.5 * square if normal else -0.5 * (df + size) * np.log1p(square / (WIDER**2 * df))
+        out = np.logaddexp(out, np.log(share) + constant + law.log_root + fall)
+    return out
 
 
 def _log_posterior(rows: Scaled, likelihood: RowSites, u: FloatArray) -> FloatArray:

@@ -97,3 +97,17 @@ def test_weights_are_evened_until_enough_draws_count():
     weight = importance._evened(log_weight, 250.0)
     assert importance._effective(weight) == pytest.approx(250.0, rel=1e-3)
     assert importance._effective(importance._evened(0.01 * log_weight, 250.0)) > 900.0
+
+
+def test_what_draws_have_more_is_added_to_known_moments():
+    rng = np.random.default_rng(2)
+    start = importance._divided(rng.normal(size=(400, 3)) ** 3, np.full(400, 1 / 400), rng.normal(size=(9, 3)), 4)
+    u = rng.normal(size=(400, 3)) ** 3
+    weight, known = rng.dirichlet(np.full(400, 50.0), size=2)
+    mixture = importance._divided(u, weight, rng.normal(size=(9, 3)), 8)
+    mean, covariance = importance._moments(importance._corrected(mixture, start, u, weight - known))
+    at, own = importance._moments(start)
+    np.testing.assert_allclose(mean, at + weight @ u - known @ u, atol=EXACT)
+    square = np.einsum("i,ij,ik->jk", weight - known, u, u) + own + np.outer(at, at)
+    np.testing.assert_allclose(covariance + np.outer(mean, mean), square, rtol=EXACT, atol=EXACT)
+    assert mixture.share.size == 8
