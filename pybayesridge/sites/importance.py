@@ -6,8 +6,8 @@ predictor that is most skewed, again and again, and the mixture has a normal dis
 covariance of each of the groups: of all coordinates it has the mean and the covariance that the draws have. Where few
 draws have much weight, more are drawn about that mixture (population Monte Carlo, Cappé et al. 2008).
 
-The moments of the parts are known. Where the posterior is much like them, what draws with the parts' own weights differ
-by from these moments is Monte Carlo error, and taken off (control variates).
+The moments of the parts are known. What draws with weights for these parts differ by is Monte Carlo error, which is
+taken off where the posterior is much like the parts (control variates).
 """
 
 from __future__ import annotations
