@@ -195,7 +195,10 @@ def test_tables_with_as_many_entries_as_rows_are_looked_up_in(term, data):
     np.testing.assert_allclose(res.predict(some), res.fittedvalues[7:12], rtol=1e-9)
 
 
-ALL_ROWS = ["I(x - x.mean())", "x.rank()", "np.cumsum(x)", "own(x)", "I(x > max(x) / 2)", "I(x / len(x))"]
+ALL_ROWS = [
+    "I(x - x.mean())", "x.rank()", "np.cumsum(x)", "own(x)", "I(x > max(x) / 2)", "I(x / len(x))", "I(x - x[0])",
+    "I(x[::-1])", "I(x - x.iloc[30])", "pd.get_dummies(np.floor(x))",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("term", ALL_ROWS)
@@ -213,6 +216,43 @@ def test_terms_that_depend_on_all_rows_are_refused_for_new_rows(term, data, tmp_
     saved(res, tmp_path / "fit.pbr")
     with pytest.raises(ValueError, match=r"depend on all rows of the data|of the session"):
         load(tmp_path / "fit.pbr", allow_code=True).predict(data)
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    "term", ["I(x - x.mean()) + lag(z)", "I(lag(x) - x.mean())", "I(x.expanding().mean()):lag(z)"]
+)
+def test_terms_that_depend_on_all_rows_are_refused_beside_lags(term, data):
+    res = BayesRidge.from_formula(f"y ~ z + {term}", data).fit()
+    with pytest.raises(ValueError, match=r"depend on all rows of the data"):
+        res.predict(data[5:9])
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    "term", ["lag(x)", "I(x.diff())", "I(x.rolling(20, min_periods=1).mean())", "lag(x, -1)", "lag(x) : z"]
+)
+def test_terms_that_look_at_neighbours_are_predicted_in_their_order(term, data):
+    res = BayesRidge.from_formula(f"y ~ z + {term}", data).fit()
+    np.testing.assert_allclose(res.predict(data).dropna(), res.fittedvalues, rtol=1e-9)
+
+
+@pytest.mark.parametrize("term", ["pd.get_dummies(h)", "pd.get_dummies(h):z"])
+def test_columns_that_new_rows_lack_are_refused(term, data):
+    # Formulaic would use a single column for all.
+    h = np.where(np.arange(40) % 2, "even", "odd")
+    frame = data.assign(h=h[np.arange(40) // 2])
+    res = BayesRidge.from_formula(f"y ~ z + {term}", frame).fit()
+    with pytest.raises(ValueError, match=r"makes the columns|depend on all rows of the data"):
+        res.predict(frame[:1])
+
+
+def test_functions_in_formulas_compute_with_their_arguments(data):
+    for code in ("x.map(lambda v: 2 * v - 1)", "np.array([2 * v - 1 for v in x])"):
+        res = BayesRidge.from_formula(f"y ~ z + I({code})", data).fit()
+        by_hand = BayesRidge.from_formula("y ~ z + I(2 * x - 1)", data).fit()
+        np.testing.assert_allclose(res.params, by_hand.params, rtol=1e-9)
+        np.testing.assert_allclose(res.predict(data[3:4]), by_hand.fittedvalues[3:4], rtol=1e-9)
 
 
 @pytest.mark.parametrize("term", ["I(x - data.x.mean())", "np.where(x > 0, x, 0)", "x.clip(-1, 1)", "g.map(table)"])

@@ -6,6 +6,7 @@ each row of the fit are not those of other rows.
 
 from __future__ import annotations
 
+import ast
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -13,9 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from formulaic import ModelSpec
+from formulaic.parser.types import Term
 from formulaic.transforms import TRANSFORMS
 
-from pybayesridge.formula.names import Names, names_of, sees_other_rows
+from pybayesridge.formula.calls import tree_of
+from pybayesridge.formula.names import names_of, sees_other_rows
 from pybayesridge.formula.spec import has_length
 from pybayesridge.formula.values import model_matrix, used_categories
 
@@ -65,16 +68,36 @@ def terms_of_all_rows(
     own : mapping
         What it uses of the caller's.
     """
-    if len(frame) < 2 or not _in_doubt(names_of(spec.formula)) or sees_other_rows(spec.formula):
+    doubted = [term for term in spec.formula if _in_doubt(term)]
+    if len(frame) < 2 or not doubted:
         return ()
-    odd = np.zeros(made.shape[1], dtype=bool)
-    for half in _halves(len(frame)):
-        try:
-            odd |= _differ(made.to_numpy(np.float64), half, _alone(spec, frame, half, own))
-        except Exception:
-            # What cannot be coded without the other rows is an error of predictions too, which says why.
-            return ()
-    return tuple(str(term) for term, where in spec.term_slices.items() if odd[where].any())
+    whole = made.to_numpy(np.float64)
+    own_row = [term for term in doubted if not sees_other_rows([term])]
+    odd = [term for term in own_row if _has_other_values(spec, frame, whole, own, term)]
+    odd += [term for term in doubted if term not in own_row and _is_moved(spec, frame, whole, own, term)]
+    return tuple(str(term) for term in spec.formula if term in odd)
+
+
+def _has_other_values(spec: ModelSpec, frame: pd.DataFrame, whole: Any, own: Mapping[str, Any], term: Term) -> bool:
+    """Whether a term has other values in some rows where these are coded without the others, or none."""
+    only, whole = spec.subset([term]), whole[:, spec.term_slices[term]]
+    try:
+        return any(_differ(whole, rows, _alone(only, frame, rows, own)).any() for rows in _halves(len(frame)))
+    except Exception:
+        return True
+
+
+def _is_moved(spec: ModelSpec, frame: pd.DataFrame, whole: Any, own: Mapping[str, Any], term: Term) -> bool:
+    """Whether a term that looks at neighbouring rows has other values everywhere if the first rows are left out."""
+    only, whole = spec.subset([term]), whole[:, spec.term_slices[term]]
+    rows = np.arange(1 + len(frame) // ROWS, len(frame))
+    try:
+        alone = _alone(only, frame, rows, own)
+    except Exception:
+        return True
+    there = ~np.isnan(alone)
+    same = _near(whole, rows, alone)
+    return bool((there.any(axis=0) & ~same.any(axis=0)).any())
 
 
 def _halves(count: int) -> tuple[Any, Any]:
@@ -92,15 +115,22 @@ def _alone(spec: ModelSpec, frame: pd.DataFrame, rows: Any, own: Mapping[str, An
     return made.to_numpy(np.float64)
 
 
-def _in_doubt(names: Names) -> bool:
-    """Whether expressions have more than functions of formulas and of single values."""
+def _in_doubt(term: Term) -> bool:
+    """Whether a term has more than functions of formulas and of single values, and names of columns."""
+    names = names_of([term])
     methods = {name for name in names.methods if not isinstance(getattr(np, name, None), np.ufunc)}
-    return bool(methods or names.functions - set(TRANSFORMS) - set(OF_ONE_ROW))
+    trees = [tree for tree in map(tree_of, term.factors) if tree is not None]
+    looked_up = any(isinstance(node, ast.Subscript) for tree in trees for node in ast.walk(tree))
+    return bool(looked_up or methods or names.functions - set(TRANSFORMS) - set(OF_ONE_ROW))
 
 
 def _differ(whole: Any, rows: Any, alone: Any) -> Any:
     """Columns whose values at some rows are others."""
+    return ~(_near(whole, rows, alone) | (np.isnan(whole[rows]) & np.isnan(alone))).all(axis=0)
+
+
+def _near(whole: Any, rows: Any, alone: Any) -> Any:
+    """Values at some rows that are the same but for rounding."""
     size = np.nanmax(np.abs(whole), axis=0, initial=0.0)
     with np.errstate(invalid="ignore"):
-        near = np.abs(whole[rows] - alone) <= ROUNDING * size
-    return ~(near | (np.isnan(whole[rows]) & np.isnan(alone))).all(axis=0)
+        return np.asarray(np.abs(whole[rows] - alone) <= ROUNDING * size)

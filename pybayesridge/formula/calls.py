@@ -124,6 +124,12 @@ class _Arithmetic(ast.NodeTransformer):
             node.left, node.right = self._number(node.left), self._number(node.right)
         return node
 
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        """As it is, like the bodies below: a function sees its arguments alone, single values of the columns."""
+        return node
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda  # noqa: N815
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.op, ast.USub):

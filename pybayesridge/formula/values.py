@@ -211,6 +211,17 @@ class Coder(PandasMaterializer):
         return super()._build_model_matrix(spec, drop_rows)
 
     @override
+    def _enforce_structure(self, cols: Any, spec: Any, drop_rows: Any) -> Any:
+        """The columns in the order of the fit; formulaic would repeat a single column for all that are missing."""
+        for (term, _, made), (_, _, names) in zip(cols, spec.structure, strict=True):
+            if set(made) != set(names):
+                raise FormulaError(
+                    f"{str(term)!r} makes the columns {listed(made)} of these rows, and made {listed(names)} in the "
+                    "fit: make a factor of it, such as C(x), or columns of the data before the fit"
+                )
+        return super()._enforce_structure(cols, spec, drop_rows)
+
+    @override
     def _encode_numerical(self, values: Any, metadata: Any, encoder_state: Any, spec: Any, drop_rows: Any) -> Any:
         return as_numbers(super()._encode_numerical(values, metadata, encoder_state, spec, drop_rows))
 
