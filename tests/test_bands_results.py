@@ -112,6 +112,8 @@ def test_what_is_written(res):
     assert "P(share<1%)" in text
     with pytest.raises(ValueError, match="there is no band 'gene': did you mean 'genes'"):
         res.random_effects("gene")
+    with pytest.raises(ValueError, match=r"names of bands, got 0\.1: alpha=0\.1 asks for other intervals"):
+        res.random_effects(0.1)
     with pytest.raises(AttributeError):
         _ = res.lambda_
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from numbers import Number
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -169,6 +170,8 @@ class VarianceComponents(LinearEstimates):
     def named_bands(self, bands: str | Sequence[str] | None) -> list[str]:
         """Names of some bands, or of all; a ValueError for one that is not there."""
         known = list(self.bands.names)
+        if isinstance(bands, Number):
+            raise ValueError(f"bands must be names of bands, got {bands}: alpha={bands} asks for other intervals")
         wanted = known if bands is None else [bands] if isinstance(bands, str) else list(bands)
         for name in wanted:
             if name not in known:

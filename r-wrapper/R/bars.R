@@ -238,10 +238,22 @@ split_formula <- function(formula, data) {
   fixed[[length(fixed)]] <- found$fixed %||% 1
   if ("." %in% all.vars(fixed[[length(fixed)]]) && is.data.frame(data)) {
     inside <- unlist(lapply(found$terms, left_out_of_dot, data = data))
-    fixed <- stats::formula(stats::terms(fixed, data = data[setdiff(names(data), inside)]))
-    environment(fixed) <- env
+    named <- setdiff(names(data), c(inside, if (length(fixed) == 3L) all.vars(fixed[[2L]])))
+    fixed[[length(fixed)]] <- without_dot(fixed[[length(fixed)]], named)
   }
   list(formula = formula, fixed = fixed, terms = found$terms)
+}
+
+# A sum of terms with the sum of variables in place of a dot. terms() warns of what is subtracted and not among its data.
+without_dot <- function(part, variables) {
+  if (identical(part, quote(.))) {
+    if (!length(variables)) {
+      stop("the dot of the formula stands for no variable of the data: leave it out", call. = FALSE)
+    }
+    return(call("(", as_sum(lapply(variables, as.symbol))[[2L]]))
+  }
+  if (called(part) %in% formula_operators) part[-1L] <- lapply(as.list(part)[-1L], without_dot, variables = variables)
+  part
 }
 
 # Variables of a term that a dot does not stand for.

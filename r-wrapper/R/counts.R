@@ -109,9 +109,17 @@ trials_of_rows <- function(object, rows, own, given = NULL, newdata = NULL, pred
     }
     return(out)
   }
-  out <- if (own && isTRUE(is_one)) .subset2(object, "trials")
-  if (all(out == 1)) out <- NULL
+  of_fit <- if (isTRUE(is_one)) .subset2(object, "trials")
+  if (all(of_fit == 1)) of_fit <- NULL
+  out <- if (own) of_fit
   if (prediction && isTRUE(is_one) && is.null(out)) {
+    if (!is.null(of_fit)) {
+      stop(
+        "the number of successes in new rows depends on their numbers of trials: give 'trials', a number or the name of a variable of ",
+        "'newdata'; interval = \"credible\" is that of the probability",
+        call. = FALSE
+      )
+    }
     stop(
       "a new response is one of two values and has no interval: interval = \"credible\" is that of its probability; for a number of ",
       "successes give 'trials'",

@@ -109,3 +109,15 @@ test_that("more columns than memory holds are refused before they are made", {
   many <- data.frame(y = 0, x = rnorm(3e5), g = rep(seq_len(1e4), 30))
   expect_error(bands(y ~ x + (1 | g), many), "300000 rows would take 24 GB, most of them those of (1 | g) (10000)", fixed = TRUE)
 })
+
+test_that("a dot stands for the variables that are nowhere else, also where a group is subtracted", {
+  fixed <- function(formula) {
+    expect_silent(found <- split_formula(formula, table[c("x", "z", "g", "h")]))
+    attr(terms(found$fixed), "term.labels")
+  }
+  expect_identical(fixed(x ~ . - h + (1 | g)), "z")
+  expect_identical(fixed(x ~ . - g - h + (1 | g)), "z")
+  expect_identical(fixed(log(x) ~ .^2 + (1 | g)), c("z", "h", "z:h"))
+  expect_identical(fixed(x ~ . + s(z)), c("g", "h"))
+  expect_error(split_formula(x ~ . + (1 | g), table[c("x", "g")]), "stands for no variable")
+})
