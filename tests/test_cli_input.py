@@ -558,6 +558,15 @@ def test_files_that_are_no_fits(data, tmp_path, capsys):
     refused(capsys, "predict", tmp_path, data)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="closes streams as shells do")
+def test_closed_streams(data):
+    calls = [("x1", ">&-", 0), ("x1", "2>&-", 0), ("nope", "2>&-", 2)]
+    for column, closed, status in calls:
+        call = f"{sys.executable} -m pybayesridge ridge 'y ~ {column}' {data} {closed}"
+        done = subprocess.run(["sh", "-c", call], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (status, "")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk(data, saved, capsys):
     command = [sys.executable, "-m", "pybayesridge"]

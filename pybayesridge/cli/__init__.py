@@ -24,6 +24,7 @@ BROKEN_PIPE = 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0, or 2 after one line on stderr for bad input."""
+    _open_closed_streams()
     arguments = make_parser().parse_args(argv)
     _let_stdout_take_any_text()
     try:
@@ -45,6 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             _forget_stdout()
         return BAD_INPUT
     return 0
+
+
+def _open_closed_streams() -> None:
+    """Send nowhere what goes to a stdout or stderr that the caller has closed, ``>&-``, for which Python has None."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - stays open until exit
 
 
 def _let_stdout_take_any_text() -> None:
