@@ -186,3 +186,10 @@ def test_a_column_named_as_the_intercept_is_not_taken_for_it(formula, data):
     pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match="the data have a column named 'Intercept'"):
         BayesRidge.from_arrow(odd, formula)
+
+
+@pytest.mark.parametrize(("name", "formula"), [("", "y ~ `` + g"), ("a`b", "y ~ . + x:g"), ("a", "y ~ `` + g")])
+def test_names_that_cannot_be_in_backticks(name, formula, data):
+    # Formulaic leaves an empty name out.
+    with pytest.raises(ValueError, match="a formula cannot name"):
+        BayesRidge.from_formula(formula, data.rename(columns={"z": name}))

@@ -105,6 +105,17 @@ def test_streams_are_computed_in_double_precision(model, tmp_path):
     pd.testing.assert_series_equal(dask.params, wanted.params, rtol=1e-5)
 
 
+def test_truth_values_of_arrow_are_numbers():
+    pytest.importorskip("pyarrow")
+    data = table()
+    data["v"] = data["x"] > 0
+    arrow = data.astype({"v": "bool[pyarrow]"})
+    for formula in ("y ~ v*a", "y ~ I(v*2 - x) + I(v + 1):a", "I(v*2 - x) ~ a", "y ~ C(v)"):
+        wanted, found = (BayesRidge.from_formula(formula, one).fit() for one in (data, arrow))
+        pd.testing.assert_series_equal(found.params, wanted.params, rtol=1e-12)
+        np.testing.assert_allclose(found.predict(arrow[3:4]), wanted.fittedvalues[3:4], rtol=1e-9)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "Int64", "float64"])
 def test_labels_of_numbers_stay(dtype):
     data = table()

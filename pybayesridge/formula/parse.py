@@ -42,8 +42,17 @@ def parse(formula: str, frame: pd.DataFrame, apart: Collection[str] = ()) -> Any
         For a formula that cannot be parsed, or has too many terms.
     """
     columns = [str(c) for c in frame.columns if str(c) not in apart]
-    if "1" in columns and (DOT.search(bare(formula)) or "`1`" in formula):
+    text = bare(formula)
+    if "1" in columns and (DOT.search(text) or "`1`" in formula):
         raise ValueError("the data have a column named '1', which a formula takes for the intercept: rename it")
+    nameless = [name for name in columns if not name or "`" in name]
+    if "``" in text or (nameless and DOT.search(text)):
+        told = (
+            f"the data have a column named {nameless[0]!r}, which"
+            if nameless
+            else "an empty name in backticks is one that"
+        )
+        raise FormulaError(f"{told} a formula cannot name: rename it")
     parsed = _read(formula, columns)
     if not hasattr(parsed, "lhs") or not len(parsed.lhs):
         raise ValueError(f"the formula {formula!r} has no left-hand side: write 'y ~ …'")

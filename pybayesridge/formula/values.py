@@ -326,7 +326,7 @@ def plain_dtypes(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
             plain[name] = object
         elif pd.api.types.is_object_dtype(dtype):
             plain[name] = _dtype_of_objects(frame[name])
-        elif isinstance(dtype, pd.api.extensions.ExtensionDtype) and pd.api.types.is_numeric_dtype(dtype):
+        elif isinstance(dtype, pd.api.extensions.ExtensionDtype) and _is_of_numbers(dtype):
             if frame[name].isna().any():
                 plain[name] = np.float64
             else:
@@ -337,6 +337,13 @@ def plain_dtypes(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
     if 2 * len(plain) > len(dtypes):
         return frame.astype(plain)
     return with_columns(frame, {name: frame[name].astype(dtype) for name, dtype in plain.items()})
+
+
+def _is_of_numbers(dtype: Any) -> bool:
+    """Whether a dtype of pandas is of numbers or truth values; those of Arrow are no numbers to it."""
+    return pd.api.types.is_numeric_dtype(dtype) or (
+        pd.api.types.is_bool_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype)
+    )
 
 
 def _dtype_of_objects(column: pd.Series) -> Any:
