@@ -32,6 +32,7 @@ from pybayesridge.sites.band_place import (
 )
 from pybayesridge.sites.bands import BandSpace
 from pybayesridge.sites.fit import MOST_LOST, MOST_UNSURE, over_forms
+from pybayesridge.sites.levels import Levels
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.sites.seen import Seen
@@ -217,7 +218,8 @@ def by_ep(space: BandSpace | ArrowSpace, forms: list[OfShapes], tol: float, maxi
     Weights change by the ratio of the two approximations of the evidence, after which other nodes may matter too. The
     errors are those of EP's: where modes change places Laplace's evidence has steps, which EP's does not have.
     """
-    parts = [_FormByEP.of(space, form, maxiter) for form in forms]
+    levels = Levels.of(space)
+    parts = [_FormByEP.of(space, levels, form, maxiter) for form in forms]
     for _ in range(ROUNDS):
         shares = _shares(part.log_integral for part in parts)
         weights = np.concatenate(
@@ -330,9 +332,9 @@ class _FormByEP:
     fits: list[_FitByEP]
 
     @classmethod
-    def of(cls, space: BandSpace | ArrowSpace, form: OfShapes, maxiter: int) -> _FormByEP:
+    def of(cls, space: BandSpace | ArrowSpace, levels: Levels | None, form: OfShapes, maxiter: int) -> _FormByEP:
         """With none so far."""
-        fits = [_FitByEP.of(Seen(space, fit.likelihood, "ep", maxiter), fit) for fit in form.fits]
+        fits = [_FitByEP.of(Seen(space, fit.likelihood, "ep", maxiter, levels=levels), fit) for fit in form.fits]
         return cls(form, fits)
 
     def changes(self) -> FloatArray:

@@ -10,12 +10,14 @@ from pybayesridge._types import FloatArray
 from pybayesridge.bands.covariance import Factors
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.arrow_bands import ArrowSpace
-from pybayesridge.sites.bands import BandSpace
+from pybayesridge.sites.bands import BandsAt, BandSpace
+from pybayesridge.sites.coordinates import Space
 from pybayesridge.sites.ep import expanded, expectation_propagation
 from pybayesridge.sites.fit import node_by_ep
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.laplace import laplace
 from pybayesridge.sites.laplace_together import MOST_PRODUCTS, laplace_together
+from pybayesridge.sites.levels import Levels, by_levels
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.nodes import LAPLACE
 
@@ -47,6 +49,8 @@ class Seen:
         Most numbers of joint posteriors that are kept.
     products : (n, D^2) array or None
         Products of all pairs of columns, once they are made.
+    levels : Levels or None
+        What is refined by quadrature over the effects of levels.
     places : (m, d) array
         The first of its rows are the places of what was found.
     found : list of Approximation
@@ -58,6 +62,7 @@ class Seen:
     maxiter: int
     most: int = MOST_NUMBERS
     products: FloatArray | None = None
+    levels: Levels | None = None
     places: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     found: list[Approximation] = field(default_factory=list)
     sweeps: int = 0
@@ -105,13 +110,25 @@ class Seen:
         return self.products
 
     def refined(self, node: Approximation, place: FloatArray, factors: Factors) -> Approximation | None:
-        """A node at a place by EP, from the sites nearby or else from its mode; None where neither settles."""
-        own, start = self.space.at(factors), self._sites(place)
+        """A node at a place by quadrature over the effects of levels, if there are such.
+
+        Else by EP, from the sites nearby or else from its mode; None where neither settles.
+        """
+        own, new = self.space.at(factors), None
+        if self.levels is not None:
+            assert isinstance(own, BandsAt)
+            new = by_levels(self.levels, node, own, self.likelihood)
+        if new is None:
+            new = self._by_ep(node, place, own)
+        if new is not None:
+            self._remember(place, new)
+        return new
+
+    def _by_ep(self, node: Approximation, place: FloatArray, own: Space) -> Approximation | None:
+        start = self._sites(place)
         new = node_by_ep(node, own, self.likelihood, self.maxiter, start)
         if new is None and start is not None:
             new = node_by_ep(node, own, self.likelihood, self.maxiter)
-        if new is not None:
-            self._remember(place, new)
         return new
 
     def renew(self, place: FloatArray) -> None:
