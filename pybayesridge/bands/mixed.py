@@ -494,7 +494,13 @@ def _functions(
 
 
 def watched(
-    terms: Terms, factors: Factors, weight: FloatArray, mean: FloatArray, unit: FloatArray, noise: float = 1.0
+    terms: Terms,
+    factors: Factors,
+    weight: FloatArray,
+    mean: FloatArray,
+    unit: FloatArray,
+    noise: float = 1.0,
+    least: FloatArray | float = 0.0,
 ) -> FloatArray:
     """Functions (M, J) whose means tell the error: roots of shares, correlations, largest coefficients.
 
@@ -511,11 +517,16 @@ def watched(
         units, are taken.
     noise : float
         Its variance.
+    least : (p,) array or float
+        Coefficients whose means differ by no more than this, in root mean square, depend on the variances so little
+        that no error of their means matters.
     """
     own = terms.variances(factors) * terms.size
     shares = np.sqrt(own / (noise + terms.totals(factors).sum(axis=1, keepdims=True)))
     spread = mean - weight @ mean
-    largest = np.argsort(-(weight @ spread**2) * unit)[:COEFFICIENTS]
+    square = weight @ spread**2
+    largest = np.argsort(-square * unit)[:COEFFICIENTS]
+    largest = largest[square[largest] > np.broadcast_to(least, square.shape)[largest] ** 2]
     return np.hstack([shares, terms.correlations(factors), mean[:, largest]])
 
 

@@ -21,6 +21,8 @@ from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.mixed_sampled import Drawn, SampledPoints, Scores, first_proposal, sampled
 from pybayesridge.bands.sampled import Proposal
 from pybayesridge.ridge.prior import BetaPrime
+from pybayesridge.sites.approximation import Approximation
+from pybayesridge.sites.bands import BandSpace
 from pybayesridge.sites.seen import Seen
 
 DROP = 9.0
@@ -53,6 +55,10 @@ units of `tol`, at which no more are added, and at which the integral counts as 
 
 LADDER = (1.0, 0.7, 0.5, 0.35, *FINER)
 """Distances of the points of the lattices that are tried, in posterior standard deviations."""
+
+SLIGHT = 1e-2
+"""Means of coefficients that differ less between points, in posterior standard deviations, are not looked at: where
+rows have very many trials, approximations at points are hardly more accurate than they differ."""
 
 SPARE = 1.0
 """Points are not looked at where the log density is foretold to be lower by so much than where it is left out."""
@@ -275,16 +281,24 @@ def asked(seen: Seen, place: Place | SampledPlace, power: float) -> tuple[Densit
     coordinates = place.coordinates
 
     def functions(points: Lattice | SampledPoints, kept: FloatArray) -> FloatArray:
-        return watched_at(seen, coordinates.factors(points.points), points.weight, kept[:, 1:])
+        top = seen.found[int(kept[int(np.argmax(points.weight)), 0])]
+        return watched_at(seen, coordinates.factors(points.points), points.weight, kept[:, 1:], top)
 
     return BandDensity(seen, coordinates, power), functions
 
 
-def watched_at(seen: Seen, factors: Factors, weight: FloatArray, mean: FloatArray) -> FloatArray:
-    """Functions (M, J) whose means are to be accurate, from the means of all coefficients at points (M, k + p)."""
+def watched_at(seen: Seen, factors: Factors, weight: FloatArray, mean: FloatArray, top: Approximation) -> FloatArray:
+    """Functions (M, J) whose means are to be accurate.
+
+    From the means of all coefficients at points (M, k + p), and the approximation at that with the largest weight.
+    """
     space = seen.space
     unit = np.r_[np.full(space.k, float(space.design.n)), space.diagonal]
-    return watched(space.terms, factors, weight, mean, unit, seen.likelihood.latent_variance)
+    least = 0.0
+    if isinstance(space, BandSpace):
+        own = space.at(tuple(each[int(np.argmax(weight))] for each in factors))
+        least = SLIGHT * np.linalg.norm(own.coefficients(top.gaussian(own).root()), axis=1)
+    return watched(space.terms, factors, weight, mean, unit, seen.likelihood.latent_variance, least)
 
 
 @dataclass(frozen=True, slots=True)

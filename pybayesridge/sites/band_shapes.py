@@ -308,7 +308,8 @@ class _FitByEP:
         error, converged = fit.error, fit.converged
         if isinstance(lattice, Lattice):
             means = self.seen.coefficients(fit.factors, kept)
-            error = lattice.largest_error(watched_at(self.seen, fit.factors, weight, means))
+            top = kept[int(np.argmax(weight))]
+            error = lattice.largest_error(watched_at(self.seen, fit.factors, weight, means, top))
             converged = fit.converged or (lattice.complete and error <= tol)
         totals = self.seen.space.terms.totals(fit.factors).sum(axis=-1)
         return replace(

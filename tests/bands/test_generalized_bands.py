@@ -46,6 +46,9 @@ SPACING, FALL = 0.6, 13.0
 STEPS = np.vstack([np.eye(3, dtype=int), -np.eye(3, dtype=int)])
 """Neighbours of a point of that grid."""
 
+LEAST_SQUARES = 5e-3
+"""Of millions of trials, in standard deviations, and relative: the largest seen is 3.5e-4."""
+
 BETWEEN = 5e-3
 """Ends of intervals of two lattices, between whose points densities are interpolated: 4e-3 is the most seen."""
 
@@ -266,6 +269,23 @@ def test_trials_are_rows():
     np.testing.assert_allclose(
         of_trials.variance_components(), of_rows.variance_components(), rtol=1e-2, atol=BETWEEN
     )
+
+
+def test_rows_of_millions_of_trials():
+    """Coefficients hardly depend on the variances there: those of least squares of the logits, with their weights."""
+    rng, g, trials = np.random.default_rng(1), np.arange(40) % 8, 5_000_000
+    x = rng.standard_normal(40)
+    y = rng.binomial(trials, expit(-0.5 + 0.4 * x + 0.6 * rng.standard_normal(8)[g]))
+    frame = pd.DataFrame({"y": y, "x": x, "g": g.astype(str), "trials": trials})
+    res = BayesRidge.from_formula("y ~ x + (1 | g)", frame, family="binomial", trials="trials").fit()
+    assert res.converged
+    share, columns = y / trials, np.column_stack([x, np.eye(8)[g]])
+    weight = trials * share * (1 - share)
+    moment = columns.T @ (weight[:, None] * columns)
+    slope = np.linalg.solve(moment, columns.T @ (weight * np.log(share / (1 - share))))[0]
+    sd = np.sqrt(np.linalg.inv(moment)[0, 0])
+    assert res.params["x"] == pytest.approx(slope, abs=LEAST_SQUARES * sd)
+    assert res.bse["x"] == pytest.approx(sd, rel=LEAST_SQUARES)
 
 
 def test_the_error_of_the_integral_is_stated_where_all_variances_may_vanish():
