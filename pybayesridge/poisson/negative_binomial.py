@@ -86,6 +86,16 @@ class NegativeBinomial(Poisson):
         """The likelihood for a dispersion."""
         return replace(self, log_alpha=log_shape)
 
+    @property
+    def order(self) -> float:
+        """Half a moment less than counts that are not 0.
+
+        For large alpha each of these has a probability that falls as ``1 / alpha``, whatever its mean above that, and
+        zeros do not fall before eta is about alpha. With the prior's tail the density of a large intercept is
+        ``int alpha^(-3/2 - m) da`` from there on, which falls as ``eta^-(m + 1/2)``.
+        """
+        return float(self.copies @ (self.counts > 0)) + self.shape_prior.b - 1.0
+
     def first_shape(self) -> float:
         """The log of the dispersion that the counts' own variance suggests, if they all had the overall rate."""
         rate = float(self.copies @ self.counts) / float(self.copies @ self.exposure)

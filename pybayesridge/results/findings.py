@@ -60,6 +60,11 @@ TAILS = (
     "tenths of a standard deviation, and standard deviations a tenth or more too small: see fit('ep')."
 )
 
+FEW_COUNTS = (
+    "With one or two counts that are not 0 the dispersion may be so large that expected counts of any size are "
+    "likely: the posterior of the intercept has no standard deviation, and no coefficient is given one."
+)
+MEDIANS = "With one it has no mean either: params are posterior medians."
 SEPARATED = "The columns separate the responses: the prior limits the coefficients."
 BY_EP = (
     "For those that separate, standard deviations and the farther ends of intervals are approximate: expectation "
@@ -358,9 +363,12 @@ def on_reading_ordinal(res: Any) -> list[Finding]:
 
 
 def on_separation(res: Any) -> list[Finding]:
-    """A note on columns that separate the responses."""
+    """Notes on columns that separate the responses, and on too few counts: moments that do not exist."""
     out = []
-    if not res.posterior.has_mean:
+    order = res.sites_fit.order
+    if order <= 2:
+        out.append(note("few-counts", FEW_COUNTS if order > 1 else f"{FEW_COUNTS} {MEDIANS}"))
+    if not res.posterior.has_mean and order > 1:
         text = (
             "The columns separate the responses: the tail of the penalty's posterior is so heavy that coefficients "
             "have no posterior mean. params, and means on the scale of the link, are posterior medians"

@@ -163,7 +163,10 @@ class BandSitesFit(SitesFit):
 
     def moments_that_exist(self) -> dict[str, Any]:
         """Whether coefficients have means and variances."""
-        return {"has_mean": self.fall > 0.5 + EXISTS, "has_variance": self.fall > 1 + EXISTS}
+        return {
+            "has_mean": self.order > 1 and self.fall > 0.5 + EXISTS,
+            "has_variance": self.order > 2 and self.fall > 1 + EXISTS,
+        }
 
     def at_nodes(self) -> tuple[FloatArray, FloatArray]:
         """Variances of the bands at the nodes, user's scale of the prior, (M, K); and correlations, (M, pairs)."""

@@ -460,6 +460,7 @@ def mixed(found: OfShapes, of_all: float = 1.0) -> BandSitesFit:
         shape=replace(grid, which=np.repeat(np.arange(len(fits)), counts)),
         factors=tuple(np.concatenate(each) for each in zip(*(fit.factors for fit in fits), strict=True)),
         parts=parts,
+        order=likelihood.order if fits[0].space.k else np.inf,
     )
 
 

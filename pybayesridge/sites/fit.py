@@ -394,6 +394,7 @@ def _mixed(first: SitesFit, fits: list[SitesFit], likelihood: Likelihood, grid: 
         converged=grid.converged and first.converged and float(grid.weight @ [*map(_unsure, fits)]) <= MOST_UNSURE,
         n_iter=sum(fit.n_iter for fit in fits),
         shape=replace(grid, which=np.repeat(np.arange(len(fits)), counts)),
+        order=likelihood.order if first.space.k else np.inf,
     )
 
 

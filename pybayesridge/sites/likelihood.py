@@ -257,6 +257,11 @@ class Likelihood(RowSites):
         """The likelihood of none of the rows: the mean and the latent variance are all that is left of it."""
         return self.rows(np.empty(0, dtype=np.intp))
 
+    @property
+    def order(self) -> float:
+        """Moments of unpenalised coefficients exist below this order if the further parameter is integrated out."""
+        return np.inf
+
     def reach(self, top: FloatArray, drop: float) -> FloatArray:
         """Distance above a tilted density's `top` (n,) by which the likelihood alone makes its log fall by `drop`."""
         return np.full(top.shape, np.inf)

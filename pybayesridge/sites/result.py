@@ -74,6 +74,9 @@ class SitesFit:
     whole : SitesFit or None
         While there are rows, the fit by expectation propagation where parts are by importance sampling, which gives
         them no sites of their own: in parts where one direction matters, else in one.
+    order : float
+        Moments of the unpenalised coefficients exist below this order, as far as the likelihood's further parameter
+        is concerned.
     """
 
     kind: ClassVar[type[SitesPosterior]] = SitesPosterior
@@ -97,6 +100,7 @@ class SitesFit:
     factors: Factors = ()
     split: bool = False
     whole: SitesFit | None = None
+    order: float = np.inf
 
     @classmethod
     def of(cls, found: SitesFit) -> Self:
@@ -224,8 +228,8 @@ class SitesFit:
     def moments_that_exist(self) -> dict[str, Any]:
         """Whether coefficients have means and variances, and t2 a mean."""
         return {
-            "has_mean": not self.separated or self.fall > 0.5 + EXISTS,
-            "has_variance": not self.separated or self.fall > 1 + EXISTS,
+            "has_mean": self.order > 1 and (not self.separated or self.fall > 0.5 + EXISTS),
+            "has_variance": self.order > 2 and (not self.separated or self.fall > 1 + EXISTS),
             "t2_has_mean": self.fall > 1 + EXISTS,
         }
 
