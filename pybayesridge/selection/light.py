@@ -43,9 +43,6 @@ LEAST_SWEPT = 256
 MEMORY = 2**28
 """Bytes for the walkers' matrices: they limit the size of a set."""
 
-MOST_TOGETHER = 64
-"""Units that the compiled code lets in or out in one move, at most, unless more than twice as many are in."""
-
 RENEW_EVERY = 40
 """Steps between moves to other sets altogether, at least."""
 
@@ -54,7 +51,7 @@ DONE, TABLE, RECORD, FAILED = range(4)
 
 _INTEGERS = (
     *("n", "d", "fixed", "n_units", "widest", "n_nodes", "most_columns", "table_sizes", "node_every"),
-    *("together_every", "most_together", "n_free", "dual_from", "n_watched", "n_lists", "largest_recalled"),
+    *("together_every", "n_free", "dual_from", "n_watched", "n_lists", "largest_recalled"),
     *("recall_every", "n_loose", "renewed_sizes", "renew_every", "t_nodes", "t_points"),
 )
 _POINTERS = (
@@ -320,12 +317,10 @@ class Walkers:
             "widest": int(units.sizes.max(initial=1)),
             "n_nodes": grid.log_g.size,
             "most_columns": self.most_columns,
-            "most_together": 1,
             "n_free": 0,
             "dual_from": 0 if xt is None else dual_from(xt.shape[1]),
         }
         self._struct = _Problem(**numbers, yy=problem.yy, outside=outside, nu=problem.nu, swap_share=self.swap_share)
-        self.pace(1)
         learned = grid.log_g.size > 1
         self._struct.node_every = self.node_every if learned else 0
         self._struct.often_from = np.inf
@@ -363,10 +358,6 @@ class Walkers:
     def marks(self) -> AnyArray:
         """Random numbers of the units, (G,): keys of sets are made of them."""
         return self._marks
-
-    def pace(self, most_together: int) -> None:
-        """Set how many units the moves of several let in or out, at most."""
-        self._struct.most_together = min(most_together, MOST_TOGETHER)
 
     def visit_often(self, size: float) -> None:
         """Visit sets of n > `size` units (n + 1) / (size + 1) times as often as they are likely.
@@ -509,7 +500,7 @@ class Walkers:
     def start(self, walker: int, units: IntArray, node: int, seed: AnyArray | None) -> None:
         """Put a walker into a state; `seed` (4,) of its random numbers, None to let them go on."""
         if self.grid.unit_odds is None:
-            while self._struct.table_sizes < min(units.size + 2 * MOST_TOGETHER, self.problem.units.n + 1):
+            while self._struct.table_sizes < min(2 * (units.size + FIRST_SIZES), self.problem.units.n + 1):
                 self._tabulate(2 * self._struct.table_sizes)
         own = np.ascontiguousarray(units, dtype=np.int32)
         weight, linear, cross, yy = None, None, self._arrays["cross"], self.problem.yy

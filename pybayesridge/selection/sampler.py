@@ -29,7 +29,6 @@ from pybayesridge.selection.estimates import (
 )
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import (
-    MOST_TOGETHER,
     RENEW_EVERY,
     Proposals,
     Renewed,
@@ -85,12 +84,6 @@ has to find it, and averages over passes do not show that it is missing."""
 
 RARE_DEATHS = 0.02
 """The weight of deaths is at least this share, and at most its inverse, of that of a unit of probability 1/2."""
-
-TOGETHER = 4.0
-"""Units that moves of size and g let in or out at once at most, for each that is expected: sets can be far larger."""
-
-LEAST_TOGETHER = 4
-"""And at least so many: some walkers have to leave large sets."""
 
 OFTEN_FROM = 2.0
 """Times the mean number of units from which sets are visited more often than they are likely: such sets are seldom
@@ -367,7 +360,6 @@ class Walk:
             self.walkers.propose(proposals(self.problem, self.grid, prob))
             if self.tiers:
                 self._watch(prob)
-            self.walkers.pace(int(np.clip(TOGETHER * prob.sum(), LEAST_TOGETHER, MOST_TOGETHER)))
             if self.recalls and spans >= self.phases[-2]:
                 self._recall(self.recorder.after(0), prob)
             self._propose_others(prob)

@@ -29,6 +29,9 @@
 /* Units up to which a move of several may change more than half of the larger set. */
 #define FEW_TOGETHER 4
 
+/* Numbers of units that such a move chooses from; 2 to the power of this, less one, at most `FEW_TOGETHER`. */
+#define POWERS 2
+
 /* Share of the moves of several of which all units that move have the same part, where far more than the second are in:
    births by the probabilities of all sets are then too often of the same units. */
 #define EVENLY 0.5
@@ -284,25 +287,26 @@ static int choose_units(Run *run, Walker *w, int in, int64_t count, int64_t *uni
     return fits(run, w, width_in);
 }
 
-/* Units that a move of several changes at most, of n_in: half of them if they are many. */
-int64_t most_at_once(const Problem *p, int64_t n_in) {
-    const int64_t most = n_in / 2 > p->most_together ? n_in / 2 : p->most_together;
+/* Units of n_in that leave with one move of several at most, or come in to them: those of the smaller set, or few. */
+static int64_t most_at_once(int64_t n_in, int in) {
+    const int64_t smaller = in ? n_in : n_in / 2, most = smaller > FEW_TOGETHER ? smaller : FEW_TOGETHER;
     return most < MOST_TOGETHER ? most : MOST_TOGETHER;
 }
 
 /* Units that come in with one move at most, of n_in. */
 int64_t most_more(const Problem *p, int64_t n_in) {
-    int64_t most = most_at_once(p, n_in);
+    int64_t most = most_at_once(n_in, 1);
     if (p->n_lists && p->largest_recalled > most) most = p->largest_recalled;
     return p->renew_every && p->renewed_sizes > most ? p->renewed_sizes : most;
 }
 
-/* How many numbers of units there are for it: powers of 2. */
-static int64_t numbers_together(const Problem *p, int64_t n_in) {
-    const int64_t most = most_at_once(p, n_in);
-    int64_t choices = 1;
-    while ((int64_t)1 << choices <= most) choices++;
-    return choices;
+/* How many units it changes: 2 to the power of what this returns, or to one of the next `POWERS` - 1. What fewer units
+   do, moves of one unit and of the node do. */
+static int64_t least_power(int64_t n_in, int in) {
+    const int64_t most = most_at_once(n_in, in);
+    int64_t end = 1;
+    while ((int64_t)1 << end <= most) end++;
+    return end - POWERS;
 }
 
 static double share_evenly(int64_t n_in) { return EVENLY * (double)n_in / ((double)n_in + MANY_IN); }
@@ -311,16 +315,14 @@ static double share_evenly(int64_t n_in) { return EVENLY * (double)n_in / ((doub
 static void move_together(Run *run, Walker *w) {
     const Problem *p = run->problem;
     int64_t unit[MOST_TOGETHER], m = 0;
-    const int64_t choices = numbers_together(p, w->n_in), power = (int64_t)below(w, (uint64_t)choices);
-    const int64_t count = (int64_t)1 << power;
     const int in = uniform(w) < 0.5, evenly = uniform(w) < share_evenly(w->n_in);
-    const int64_t fewer = in ? w->n_in : w->n_in - count;
-    if (count > FEW_TOGETHER && count > fewer) return;
+    const int64_t power = least_power(w->n_in, in) + (int64_t)below(w, POWERS), count = (int64_t)1 << power;
     double log_there = 0.0, log_back = 0.0, log_det, left;
     const int64_t to_nearest = (int64_t)below(w, 2 * NEAR_NODES + 1) - NEAR_NODES;
     if (!(evenly ? choose_evenly : choose_units)(run, w, in, count, unit, &log_there, &log_back)) return;
-    const int64_t n_in = w->n_in + (in ? count : -count), choices_back = numbers_together(p, n_in);
-    if (power >= choices_back) return;
+    const int64_t n_in = w->n_in + (in ? count : -count);
+    const int64_t least_back = least_power(n_in, !in);
+    if (power < least_back || power >= least_back + POWERS) return;
     const double shift = log((double)(n_in + 1) / (double)(w->n_in + 1));
     const int64_t node = nearest(p, p->log_g[w->node] - shift) + to_nearest;
     if (node < 0 || node >= p->n_nodes) return;
@@ -336,7 +338,6 @@ static void move_together(Run *run, Walker *w) {
         for (int64_t a = p->start[unit[l]]; a < p->start[unit[l] + 1]; a++) columns[m++] = (int32_t)p->order[a];
     if (!evaluate(run, w, columns, m, node, &log_det, &left)) return;
     double ratio = log_likelihood(p, m - p->fixed, log_det, left, node) + log_target(p, n_in, node);
-    ratio += log((double)choices / (double)choices_back);
     if (evenly) ratio += log(share_evenly(n_in) / share_evenly(w->n_in));
     else ratio += log((1.0 - share_evenly(n_in)) / (1.0 - share_evenly(w->n_in)));
     ratio += log(share_of_turns(p, m, OFTEN_TOGETHER) / share_of_turns(p, w->m, OFTEN_TOGETHER));

@@ -30,7 +30,7 @@
 /* Least share of y'y that a set leaves: below it is rounding. */
 #define FLOOR 1e-15
 
-/* Units that the move of size and g lets in or out, at most. */
+/* Units that the move of size and g lets in or out, at most: a power of 2. */
 #define MOST_TOGETHER 512
 
 /* Units of a set that is recalled, at most. */
@@ -55,7 +55,6 @@ typedef struct {
     int64_t table_sizes;  /* rows of `table` */
     int64_t node_every;   /* steps between moves of the node, 0 for none */
     int64_t together_every;
-    int64_t most_together; /* units of a move of several, or half of those that are in */
     int64_t n_free;        /* units that move */
     int64_t dual_from;    /* columns in from which a set is held by its rows, 0 for never */
     int64_t n_watched;    /* units that every pass looks at, where `watched` is */
@@ -249,7 +248,6 @@ double weight_of(const Problem *p, int64_t n_in);
 /* moves.c */
 double log_likelihood(const Problem *p, int64_t penalised, double log_det, double left, int64_t node);
 double log_gain(const Problem *p, const Walker *w, double change);
-int64_t most_at_once(const Problem *p, int64_t n_in);
 int64_t most_more(const Problem *p, int64_t n_in);
 int accepted(Walker *w, int move, double log_ratio);
 int fits(Run *run, const Walker *w, int64_t more);
