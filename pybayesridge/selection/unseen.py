@@ -19,7 +19,7 @@ from math import comb
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.selection.collapsed import FLOOR, log_joints_by_size, of_left_over, spectra_by_size
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import Problem
@@ -254,41 +254,42 @@ class Neighbours:
         value -= 0.5 * (log_det + sizes * np.log(self.grid.k[of.node]))
         return np.where(self.open[of.units], value, -np.inf)
 
-    def pairs(self, of: SetAtNode, born: _Births, products: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Probabilities of single columns (g, g) once another one is in, and their coefficients' moments then.
+    def pairs(
+        self, of: SetAtNode, born: _Births, products: FloatArray, first: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Probabilities of single columns (f, g) once another one is in, and their coefficients' moments then.
 
-        Rows belong to the one that came in before; its own entry is as if it had not.
+        Rows belong to the one that came in before, `first` (f,) of those that may; its own entry is as if it had not.
         """
         problem, node, k = self.problem, of.node, float(self.grid.k[of.node])
-        at = born.columns[:, 0]
-        cross = products[:, at]
-        shared = problem.block(at)
-        shared -= cross.T @ born.moved[:, :, 0]
-        free = np.maximum(np.diagonal(shared) + k, k)
-        np.fill_diagonal(shared, 0.0)
+        at, own = born.columns[:, 0], (np.arange(first.size), first)
+        cross, moved = products[:, at], born.moved[:, :, 0]
+        shared = problem.stacked(at[first])[:, at]
+        shared -= cross[:, first].T @ moved
+        shared[own] = 0.0
+        free = np.maximum(problem.diag[at] - (cross * moved).sum(axis=0) + k, k)
         right = problem.cross[at] - of.coef @ cross
         after = shared**2
-        after /= free[:, None]
+        after /= free[first, None]
         np.maximum(np.subtract(free, after, out=after), k, out=after)
         coef = shared
-        coef *= (right / free)[:, None]
+        coef *= (right / free)[first, None]
         np.subtract(right, coef, out=coef)
         coef /= after
         left = coef**2
         left *= after
-        np.maximum(np.subtract(born.left[:, None], left, out=left), FLOOR * problem.yy, out=left)
-        np.fill_diagonal(left, born.left)
-        # Of each the change by the column that comes in last; on the diagonal by the first one.
+        np.maximum(np.subtract(born.left[first, None], left, out=left), FLOOR * problem.yy, out=left)
+        left[own] = born.left[first]
+        # Of each the change by the column that comes in last; of its own entry by the first one.
         log_odds = np.log(after)
         np.subtract(np.log(k), log_odds, out=log_odds)
         log_odds *= 0.5
         log_odds += self.log_fit(left, node)
-        own, one, size = np.diagonal(log_odds).copy(), self.log_fit(born.left, node), of.units.size
-        log_odds -= one[:, None]
-        more = [self.log_prior(min(size + n, problem.units.n), node) for n in range(3)]
-        log_odds += more[2] - more[1] + self.odds[born.units]
-        own += more[1] - more[0] + self.odds[born.units] - self.log_fit(np.array([of.left]), node)
-        np.fill_diagonal(log_odds, own)
+        size = of.units.size
+        one, two = (self.log_prior(min(size + n, problem.units.n), node) for n in (1, 2))
+        log_odds -= self.log_fit(born.left[first], node)[:, None]
+        log_odds += two - one + self.odds[born.units]
+        log_odds[own] = born.log_joint[first] - of.log_joint
         return expit(log_odds), coef, self.noise(left, node) / after
 
 
@@ -334,8 +335,11 @@ def unseen(
     n_paired = int(np.clip(PAIRS / max(d**2, 1), 1, len(sets))) if in_pairs else 0
     # With two degrees of freedom or fewer variances are infinite.
     with np.errstate(invalid="ignore"):
-        for i, (one, share) in enumerate(sets):
-            events.add(one, share, in_pairs=i < n_paired)
+        for one, share in sets:
+            events.add(one, share)
+        seldom = _scale(events.mass, draws) > 0.0
+        for one, share in sets[:n_paired]:
+            events.add_pairs(one, share, seldom)
         by_event = events.errors(draws)
         slab = float(sum(share * np.exp(grid.log_g[one.node]) * events.noise(one) for one, share in sets))
         inside = prob[units.of_column] * draws
@@ -532,7 +536,7 @@ class _Events:
         """Mean of s2 given a set."""
         return float(self.next_to.noise(np.array([one.left]), one.node)[0])
 
-    def add(self, one: SetAtNode, share: float, *, in_pairs: bool) -> None:
+    def add(self, one: SetAtNode, share: float) -> None:
         """Add what the neighbours of a set have beyond it."""
         next_to, units = self.next_to, self.next_to.problem.units
         products = next_to.problem.stacked(one.columns)
@@ -541,8 +545,6 @@ class _Events:
             ratio = _ratio(share, born.log_joint, one.log_joint)
             self.mass[born.units] += ratio
             self._come(one, born, ratio, base)
-            if in_pairs and born.columns.shape[1] == 1:
-                self._come_in_pairs(born, ratio, *next_to.pairs(one, born, products))
         rare = one.units[next_to.open[one.units] & (self.prob[one.units] > 1.0 - EDGE)].tolist()
         without = next_to.at_each([one.units[one.units != unit] for unit in rare], [one.node] * len(rare))
         for unit, less in zip(rare, without, strict=True):
@@ -559,21 +561,32 @@ class _Events:
         self.come[1][to] += (ratio * ((born.coef - here) ** 2 + born.var - base[:, None]))[followed].T
         self.come[2][to] += ratio[:, None]
 
-    def _come_in_pairs(
-        self, born: _Births, ratio: FloatArray, inside: FloatArray, coef: FloatArray, var: FloatArray
-    ) -> None:
-        """They change the probabilities of others that are out, and with these the moments of their coefficients."""
-        mean = self.mean[born.columns[:, 0]]
-        to = np.ix_(born.units, self.place[born.columns[:, 0]])
-        # Mean squares about the means: coef² + var - 2 mean coef.
-        square = coef - 2.0 * mean
-        square *= coef
-        square += var
-        for i, values in enumerate((coef, square, np.ones_like(coef))):
-            values *= inside
-            values -= np.diagonal(values).copy()
-            values *= ratio[:, None]
-            self.paired[i][to] += values
+    def add_pairs(self, one: SetAtNode, share: float, which: BoolArray) -> None:
+        """Add what single columns of units `which` (G,) that come in change in others that are out.
+
+        They change their probabilities, and with these the moments of their coefficients.
+        """
+        products = self.next_to.problem.stacked(one.columns)
+        for born in self.next_to.births(one, products):
+            first = np.flatnonzero(which[born.units])
+            if born.columns.shape[1] > 1 or first.size == 0:
+                continue
+            mean = self.mean[born.columns[:, 0]]
+            ratio = _ratio(share, born.log_joint[first], one.log_joint)
+            to = np.ix_(born.units[first], self.place[born.columns[:, 0]])
+            inside, coef, var = self.next_to.pairs(one, born, products, first)
+            # Mean squares about the means: coef² + var - 2 mean coef.
+            square = coef - 2.0 * mean
+            square *= coef
+            square += var
+            alone = expit(born.log_joint - one.log_joint)
+            own, own_var = born.own_coef[:, 0], born.own_var[:, 0]
+            before = own, (own - 2.0 * mean) * own + own_var, np.ones_like(own)
+            for i, (values, without) in enumerate(zip((coef, square, np.ones_like(coef)), before, strict=True)):
+                values *= inside
+                values -= alone * without
+                values *= ratio[:, None]
+                self.paired[i][to] += values
 
     def _of(self, unit: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The sums of a unit that goes."""

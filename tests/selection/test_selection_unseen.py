@@ -108,7 +108,11 @@ def test_neighbours_are_what_they_are_from_scratch(known, labels):
                 assert m + born.columns.shape[1] == coef.size
                 found.append(unit)
             if born.columns.shape[1] == 1:
-                check_pairs(problem, grid, one, born, next_to.pairs(one, born, products))
+                pairs = next_to.pairs(one, born, products, np.arange(born.units.size))
+                check_pairs(problem, grid, one, born, pairs)
+                first = np.arange(born.units.size)[1::2]
+                for all_rows, rows in zip(pairs, next_to.pairs(one, born, products, first), strict=True):
+                    assert np.allclose(rows, all_rows[first], rtol=EXACT, atol=EXACT)
         assert sorted(found) == np.setdiff1d(np.arange(count), units).tolist()
 
 
