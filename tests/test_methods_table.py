@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,15 @@ def test_methods_of_other_families_are_refused(lane):
     for name in others - set(lane.methods):
         with pytest.raises(ValueError, match="method"):
             model.fit(name)
+
+
+@pytest.mark.parametrize("lane", PLAIN, ids=lambda lane: f"{lane.model}-{lane.family}")
+def test_converged_is_true_or_false(lane):
+    """A bool, and not NumPy's, which is not True; whatever comes of fits to so few rows."""
+    model = MODELS[lane.model](RESPONSES[lane.family], X, family=lane.family, **GIVEN.get(lane.family, {}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert isinstance(model.fit().converged, bool)
 
 
 @pytest.mark.parametrize("method", ["damped", "pcep"])

@@ -90,7 +90,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
             maxiter=maxiter or 0,
             parameterization=parameterization,
             recipe=recipe,
-            converged=bool(fit.converged.all()),
+            converged=fit.converged.all(),
             n_iter=fit.n_iter,
             solver=fit.solver,
         )

@@ -73,6 +73,7 @@ class LinearEstimates(Shown):
 
     def __init__(self, model: LinearModel, posterior: Any, **kwds: Any) -> None:
         self.__dict__.update(kwds)
+        self.converged = bool(self.converged)
         self.model, self.posterior, self.k_constant = model, posterior, model.k_constant
         if not posterior.design.in_blocks:
             _ = self.arrays.params

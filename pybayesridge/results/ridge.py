@@ -95,7 +95,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
             tol=tol,
             maxiter=maxiter,
             recipe=recipe,
-            converged=bool(fit.converged.all()),
+            converged=fit.converged.all(),
             n_iter=fit.n_iter,
             solver=fit.spectrum.solver,
         )
