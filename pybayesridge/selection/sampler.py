@@ -264,8 +264,7 @@ class Walk:
         self.renewed_sizes = n_sizes(problem, most_columns) if self.recalls and can_renew(problem, grid) else 0
         self.every = 1
         self.tiers = weighted is None and problem.units.n >= WATCHED_FROM
-        # Of thousands of units, walkers in large sets would take most of the time.
-        self.evens = self.recalls and not self.tiers and grid.unit_odds is None and grid.log_g.size > 1
+        self.evens = self.recalls and grid.unit_odds is None and grid.log_g.size > 1
         self.often_from = OFTEN_FROM
         n_units = problem.units.n
         self.span = int(np.clip(n_units // 2, *TIERED_STEPS) if self.tiers else np.clip(n_units // 4, *STEPS))
@@ -421,6 +420,9 @@ class Walk:
             # As many sets as there are of this size, all of them as probable, would not do either.
             n = self.problem.units.n
             others = gammaln(n + 1.0) - gammaln(units.size + 1.0) - gammaln(n - units.size + 1.0)
+            if self.tiers:
+                # There are so many sizes and nodes that each has a small part of the posterior.
+                others += np.log(n * self.grid.log_g.size)
             if value[i] + others < most - HOPELESS:
                 self.walkers.start(i, *best, None)
                 moved = True

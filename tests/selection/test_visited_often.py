@@ -7,8 +7,10 @@ import pytest
 
 from pybayesridge.selection.enumeration import enumerate_sets
 from pybayesridge.selection.grid import Given, grid_of
-from pybayesridge.selection.light import Sums, Visits, Walkers
+from pybayesridge.selection.light import Sums, Visits, Walkers, log_sets
 from pybayesridge.selection.problem import problem_of_rows
+from pybayesridge.selection.sampler import HOPELESS, Walk
+from pybayesridge.selection.starts import Start
 from pybayesridge.selection.traces import Recorder
 from tests.effort import number
 
@@ -78,3 +80,26 @@ def test_states_that_are_not_kept_count_as_passes():
     recorder.every = 2
     recorder.add(0, visits_of([7, 8, 9]), np.array([True, True, False]))
     assert recorder.after(0).sizes.tolist() == [1, 3, 4, 6, 7]
+
+
+def test_walkers_in_large_sets_of_many_columns_stay():
+    """Each of so many sizes and values of g has little of the posterior, and is visited nevertheless."""
+    problem, rng = noise(30, 600), np.random.default_rng(1)
+    grid = grid_of(problem, Given())
+    nodes = grid.log_g.size
+    walk = Walk(problem, grid, [Start(np.arange(i), 3, "given") for i in range(4)], rng, problem.d, None)
+    walk.adapt(200_000)
+    assert walk.walkers.weight_of(np.array([600]))[0] < 0.5
+    units = np.sort(rng.choice(600, 450, replace=False))
+    below = np.empty(nodes)
+    moved = np.zeros(nodes, dtype=bool)
+    for node in range(nodes):
+        for i in range(1, 4):
+            walk.walkers.start(i, np.arange(0), nodes // 2, None)
+        walk.walkers.start(0, units, node, None)
+        at, best = (walk._log_joint(*walk.walkers.state(i)) for i in (0, 1))
+        below[node] = best - at - log_sets(600, np.array([450]))[0]
+        moved[node] = walk._leave()
+    allowed = np.log(600 * nodes)
+    assert ((below > HOPELESS) & (below < HOPELESS + allowed)).any()
+    np.testing.assert_array_equal(moved, below > HOPELESS + allowed)
