@@ -94,7 +94,7 @@ class NegativeBinomial(Poisson):
         zeros do not fall before eta is about alpha. With the prior's tail the density of a large intercept is
         ``int alpha^(-3/2 - m) da`` from there on, which falls as ``eta^-(m + 1/2)``.
         """
-        return float(self.copies @ (self.counts > 0)) + self.shape_prior.b - 1.0
+        return float(self.copies @ (self.counts > 0)) + PRIOR.b - 1.0
 
     def first_shape(self) -> float:
         """The log of the dispersion that the counts' own variance suggests, if they all had the overall rate."""

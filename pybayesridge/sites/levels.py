@@ -275,7 +275,8 @@ class Given:
     def others_of(self, gaussian: Gaussian) -> tuple[FloatArray, FloatArray]:
         """Mean (m,) of the other coefficients, and a root (m, m) of their covariance."""
         half = self.take @ gaussian.root()
-        return self.take @ gaussian.mean, np.linalg.cholesky(half @ half.T)
+        root = np.asarray(np.linalg.cholesky(half @ half.T), dtype=np.float64)
+        return self.take @ gaussian.mean, root
 
     def with_mean(self, precision: FloatArray, found: Moments) -> Sites:
         """Sites with these precisions (n,) and the means of a posterior."""
@@ -293,23 +294,20 @@ class Given:
         """The moments by points about the middle."""
         z, base = _points(middle.size)
         at, low, high, count = middle + z @ root.T, *self._range(middle, root)
-        heights, means, variances = [], [], []
         size = max(1, CHUNK // (count * self.value.size))
-        for first in range(0, len(at), size):
-            height, mean, variance = self._effects(at[first : first + size], low, high, count)
-            heights.append(height), means.append(mean), variances.append(variance)
+        parts = [self._effects(at[first : first + size], low, high, count) for first in range(0, len(at), size)]
+        heights, of_effects, variances = (np.concatenate(each) for each in zip(*parts, strict=True))
         u = at[:, self.rows.k :]
         of_prior = -0.5 * (u**2).sum(axis=1) - 0.5 * u.shape[1] * np.log(2 * np.pi)
         of_points = -0.5 * (z**2).sum(axis=1) - 0.5 * z.shape[1] * np.log(2 * np.pi)
-        ratio = np.concatenate(heights) + of_prior - of_points + np.log(np.diag(root)).sum()
+        ratio = heights + of_prior - of_points + np.log(np.diag(root)).sum()
         top = ratio.max()
         ratio = np.exp(ratio - top)
         total = base @ ratio
         weight = base * ratio / total
         which, order = self.levels.which, self.levels.order
-        of_effects = np.concatenate(means)
         eta = at @ self.others.T + self.value * of_effects[:, which]
-        inside = self.value**2 * (weight @ np.concatenate(variances))[which]
+        inside = self.value**2 * (weight @ variances)[which]
         variance = np.empty(order.size)
         variance[order] = weight @ (eta - weight @ eta) ** 2 + inside
         new = weight @ at
