@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import pinvh
-from scipy.stats import norm, qmc
+from scipy.special import ndtri
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.late import Late
 from pybayesridge.linalg import blas
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.bands import BandsAt, BandSpace, in_units_of
@@ -29,6 +31,11 @@ from pybayesridge.sites.coordinates import Scaled
 from pybayesridge.sites.ep import compact
 from pybayesridge.sites.gaussian import Gaussian, Sites, combine, prior_slope
 from pybayesridge.sites.likelihood import Likelihood
+
+if TYPE_CHECKING:
+    from scipy.stats import qmc
+else:
+    qmc = Late("scipy.stats.qmc")
 
 MOST_OTHERS, MOST_ROWS = 10, 64
 """Most coefficients beside the effects, and most rows of a level."""
@@ -78,7 +85,7 @@ def _points(size: int) -> tuple[FloatArray, FloatArray]:
         at = np.stack(np.meshgrid(*[node] * size), axis=-1).reshape(-1, size)
         product = np.stack(np.meshgrid(*[weight / weight.sum()] * size), axis=-1).reshape(-1, size).prod(axis=1)
         return at, product
-    drawn = norm.ppf(qmc.Sobol(size, seed=1).random(1 << (POINTS * size - 1).bit_length()))
+    drawn = ndtri(qmc.Sobol(size, seed=1).random(1 << (POINTS * size - 1).bit_length()))
     drawn -= drawn.mean(axis=0)
     out: FloatArray = np.linalg.solve(np.linalg.cholesky(drawn.T @ drawn / len(drawn)), drawn.T).T
     return out, np.full(len(out), 1.0 / len(out))
