@@ -400,9 +400,11 @@ def test_selection(selected):
 
 
 def test_a_note_on_few_events_says_how_many_rows_there_are():
-    counts = np.repeat([1.0, 0.0], [3, 1197])
-    res = BayesRidge(counts, np.random.default_rng(0).normal(size=1200), family="poisson").fit("laplace")
-    assert "There are only 3 events in 1,200 rows" in str(res.notes)
+    x = np.random.default_rng(0).normal(size=1200)
+    for count, words in ((3, "are only 3 events"), (1, "is only 1 event")):
+        counts = np.repeat([1.0, 0.0], [count, 1200 - count])
+        res = BayesRidge(counts, x, family="poisson").fit("laplace")
+        assert f"There {words} in 1,200 rows" in str(res.notes)
 
 
 @pytest.mark.every_case

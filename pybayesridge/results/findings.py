@@ -397,9 +397,11 @@ def rare_events(res: Any) -> list[Finding]:
     rare, trials = _rarest(res), getattr(res, "n_trials", None)
     if rare >= FEW_EVENTS:
         return []
-    which = "events" if trials is None or res.n_events <= trials - res.n_events else "non-events"
+    which = "event" if trials is None or res.n_events <= trials - res.n_events else "non-event"
+    number = f"{rare:g}"
+    counted = f"is only 1 {which}" if number == "1" else f"are only {number} {which}s"
     among = f"in {res.nobs:,.10g} rows" if trials is None else f"among {trials:.10g} trials"
-    return [note("rare-events", f"There are only {rare:g} {which} {among}: the prior has much weight.")]
+    return [note("rare-events", f"There {counted} {among}: the prior has much weight.")]
 
 
 def only_by_ep(res: Any) -> list[Finding]:
