@@ -349,7 +349,7 @@ static void move_together(Run *run, Walker *w) {
         (in ? note_in : note_out)(p, w, unit[l]);
     }
     w->node = node;
-    rebuild(run, w, 0);
+    settle(run, w, columns, log_det, left);
 }
 
 void step(Run *run, Walker *w) {

@@ -105,5 +105,5 @@ void recall(Run *run, Walker *w) {
         note_in(p, w, coming[i]);
     }
     w->node = node;
-    rebuild(run, w, 0);
+    settle(run, w, run->columns, log_det, left);
 }

@@ -235,6 +235,7 @@ int let_in(Run *run, Walker *w, int64_t unit, const Change *peeked);
 void exchange(Run *run, Walker *w, int64_t out, int64_t in);
 void take_out(Run *run, Walker *w, int64_t unit);
 int rebuild(Run *run, Walker *w, int keep_drift);
+int settle(Run *run, Walker *w, const int32_t *columns, double log_det, double left);
 int go_to_node(Run *run, Walker *w, int64_t node, double log_det, double left);
 void add_to_sum(const Problem *p, Walker *w, int64_t unit, double times);
 int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left);

@@ -471,67 +471,6 @@ static void factor_of_rows(Run *run, const Walker *w, int64_t m, int64_t node, d
     if (p->fixed) take_fixed(run, w, log_det, left);
 }
 
-/* The factor of M (or of I + g W^1/2 X_A X_A' W^1/2) of a set at a node, in run->factor, with log |M| and R. */
-int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left) {
-    const Problem *p = run->problem;
-    const double k = p->k[node];
-    const int64_t n = w->dual ? p->n : m;
-    if (!ensure_room(run, w, m) || !ensure_factor(run, n)) return 0;
-    double *a = run->factor, *c = run->solution;
-    int64_t fixed = 0;
-    if (w->dual) {
-        /* X_A X_A' of the walker's own set, and what `columns` differ in. */
-        memcpy(a, w->q, (size_t)(n * n) * sizeof *a);
-        for (int64_t i = 0; i < m; i++)
-            if (w->place[columns[i]] < 0) { /* never a fixed one */
-                const double *x = p->xt + columns[i] * n;
-                for (int64_t r = 0; r < n; r++)
-                    for (int64_t l = r; l < n; l++) a[r * n + l] += x[r] * x[l];
-            }
-        if (columns != w->column) {
-            /* Members that are not among the columns: `place` of the kept ones is marked for the while. */
-            for (int64_t i = 0; i < m; i++)
-                if (w->place[columns[i]] >= 0) w->place[columns[i]] += 1 << 30;
-            for (int64_t i = 0; i < w->m; i++) {
-                int32_t j = w->column[i];
-                if (w->place[j] >= 1 << 30) {
-                    w->place[j] -= 1 << 30;
-                    continue;
-                }
-                const double *x = p->xt + j * n;
-                for (int64_t r = 0; r < n; r++)
-                    for (int64_t l = r; l < n; l++) a[r * n + l] -= x[r] * x[l];
-            }
-        }
-        factor_of_rows(run, w, m, node, log_det, left);
-    } else {
-        for (int64_t i = 0; i < m; i++) {
-            const int64_t at = w->place[columns[i]];
-            if (at >= 0) {
-                const double *own = w->inner + at * w->capacity;
-                if (columns == w->column) memcpy(a + i * m + i, own + i, (size_t)(m - i) * sizeof *a);
-                /* Newcomers, which come after members, are yet to be. */
-                else
-                    for (int64_t l = i; l < m && w->place[columns[l]] >= 0; l++) a[i * m + l] = own[w->place[columns[l]]];
-            } else {
-                products(run, w, columns[i], run->h);
-                for (int64_t l = 0; l <= i; l++) {
-                    const int64_t other = w->place[columns[l]];
-                    a[l * m + i] = other >= 0 ? run->h[other] : product(run, w, columns[l], columns[i]);
-                }
-            }
-            if (columns[i] < p->d) a[i * m + i] += k;
-            fixed += columns[i] >= p->d;
-            c[i] = w->cross[columns[i]];
-        }
-        *log_det = cholesky(a, m, m, k, fixed);
-        forward(a, c, m, m);
-        *left = w->yy - dot(c, c, m);
-    }
-    if (!(*left > FLOOR * w->yy)) *left = FLOOR * w->yy;
-    return 1;
-}
-
 /* To the entries from `row` on of two rows of a sum are added those of four columns, times each row's own ones. */
 static inline void add_four(const double *const *x, int64_t row, int64_t other, int64_t end, double *restrict one,
                             double *restrict two) {
@@ -561,6 +500,73 @@ WIDE static void add_squares(const Problem *p, const int32_t *columns, int64_t m
         for (int64_t r = 0; r < n; r++)
             for (int64_t l = r; l < n; l++) sum[r * n + l] += x[r] * x[l];
     }
+}
+
+/* The same of one column, subtracted. */
+WIDE static void take_square(const Problem *p, int64_t column, double *sum) {
+    const int64_t n = p->n;
+    const double *restrict x = p->xt + column * n;
+    for (int64_t r = 0; r < n; r++) {
+        double *restrict own = sum + r * n;
+        const double by = x[r];
+        for (int64_t l = r; l < n; l++) own[l] -= by * x[l];
+    }
+}
+
+/* The factor of M (or of I + g W^1/2 X_A X_A' W^1/2) of a set at a node, in run->factor, with log |M| and R. */
+int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left) {
+    const Problem *p = run->problem;
+    const double k = p->k[node];
+    const int64_t n = w->dual ? p->n : m;
+    if (!ensure_room(run, w, m) || !ensure_factor(run, n)) return 0;
+    double *a = run->factor, *c = run->solution;
+    int64_t fixed = 0;
+    if (w->dual) {
+        /* X_A X_A' of the walker's own set, and what `columns` differ in. */
+        memcpy(a, w->q, (size_t)(n * n) * sizeof *a);
+        int64_t kept = m; /* newcomers come after members, and are never fixed ones */
+        while (kept && w->place[columns[kept - 1]] < 0) kept--;
+        add_squares(p, columns + kept, m - kept, a);
+        if (columns != w->column) {
+            /* Members that are not among the columns: `place` of the kept ones is marked for the while. */
+            for (int64_t i = 0; i < m; i++)
+                if (w->place[columns[i]] >= 0) w->place[columns[i]] += 1 << 30;
+            for (int64_t i = 0; i < w->m; i++) {
+                int32_t j = w->column[i];
+                if (w->place[j] >= 1 << 30) {
+                    w->place[j] -= 1 << 30;
+                    continue;
+                }
+                take_square(p, j, a);
+            }
+        }
+        factor_of_rows(run, w, m, node, log_det, left);
+    } else {
+        for (int64_t i = 0; i < m; i++) {
+            const int64_t at = w->place[columns[i]];
+            if (at >= 0) {
+                const double *own = w->inner + at * w->capacity;
+                if (columns == w->column) memcpy(a + i * m + i, own + i, (size_t)(m - i) * sizeof *a);
+                /* Newcomers, which come after members, are yet to be. */
+                else
+                    for (int64_t l = i; l < m && w->place[columns[l]] >= 0; l++) a[i * m + l] = own[w->place[columns[l]]];
+            } else {
+                products(run, w, columns[i], run->h);
+                for (int64_t l = 0; l <= i; l++) {
+                    const int64_t other = w->place[columns[l]];
+                    a[l * m + i] = other >= 0 ? run->h[other] : product(run, w, columns[l], columns[i]);
+                }
+            }
+            if (columns[i] < p->d) a[i * m + i] += k;
+            fixed += columns[i] >= p->d;
+            c[i] = w->cross[columns[i]];
+        }
+        *log_det = cholesky(a, m, m, k, fixed);
+        forward(a, c, m, m);
+        *left = w->yy - dot(c, c, m);
+    }
+    if (!(*left > FLOOR * w->yy)) *left = FLOOR * w->yy;
+    return 1;
 }
 
 /* As `evaluate`, of a set that may have nothing in common with the walker's, without weights: by rows if it has more
@@ -605,18 +611,25 @@ void add_to_sum(const Problem *p, Walker *w, int64_t unit, double times) {
         add_square(p, w, p->order[a], times);
 }
 
-/* X_A X_A' of the members. */
+/* X_A X_A' of the members: the fixed ones come first. */
 static void sum_of_members(const Problem *p, Walker *w) {
-    memset(w->q, 0, (size_t)(p->n * p->n) * sizeof *w->q);
-    for (int64_t i = 0; i < w->m; i++)
-        if (w->column[i] < p->d) add_square(p, w, w->column[i], 1.0);
+    const int64_t n = p->n;
+    memset(w->q, 0, (size_t)(n * n) * sizeof *w->q);
+    add_squares(p, w->column + p->fixed, w->m - p->fixed, w->q);
+    for (int64_t r = 1; r < n; r++)
+        for (int64_t l = 0; l < r; l++) w->q[r * n + l] = w->q[l * n + r];
     w->since_sum = 0;
+}
+
+/* Whether sets of m columns are held by their rows: a walker keeps to its form for a while. */
+static int held_by_rows(const Problem *p, const Walker *w, int64_t m) {
+    return p->dual_from && (w->dual ? m >= p->dual_from - p->dual_from / 4 : m > p->dual_from);
 }
 
 /* The form of sets of m columns. */
 static int choose_form(Run *run, Walker *w, int64_t m) {
     const Problem *p = run->problem;
-    int dual = p->dual_from && (w->dual ? m >= p->dual_from - p->dual_from / 4 : m > p->dual_from);
+    const int dual = held_by_rows(p, w, m);
     if (dual && !w->dual) {
         free(w->v);
         free(w->inner);
@@ -688,6 +701,15 @@ int rebuild(Run *run, Walker *w, int keep_drift) {
         if (fabs(log_det - w->log_det) > drift) drift = fabs(log_det - w->log_det);
         if (drift > w->drift) w->drift = drift;
     }
+    take_factor(run, w, log_det, left);
+    return 1;
+}
+
+/* Everything that is held of the set, which was evaluated last, in the order of `columns`. */
+int settle(Run *run, Walker *w, const int32_t *columns, double log_det, double left) {
+    const int same = w->dual ? w->since_sum < SUM_AFRESH : !memcmp(columns, w->column, (size_t)w->m * sizeof *columns);
+    if (!same || held_by_rows(run->problem, w, w->m) != w->dual) return rebuild(run, w, 0);
+    if (!w->dual) complete(run, w);
     take_factor(run, w, log_det, left);
     return 1;
 }
