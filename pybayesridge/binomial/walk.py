@@ -26,7 +26,7 @@ from pybayesridge.binomial.augmentation import Augmented, AugmentedProblem, prob
 from pybayesridge.binomial.kept import KeptWalks, WalkState
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.light import Visits, Weighted
+from pybayesridge.selection.light import Visits, Weighted, tabulate
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.sampler import Progress, Walk, later
 from pybayesridge.selection.starts import Start
@@ -114,6 +114,7 @@ class BinaryWalk(Walk):
         self.linear = self.weighted.cross.copy()
         self.expanded = int(np.clip(EXPANDED[0] * problem.units.n, *EXPANDED[1:]))
         self.expansion: Augmented | None = None
+        self.useless = False
         self.about = Average(np.zeros(xt.shape[1]))
         super().__init__(problem, grid, starts, rng, most_columns, progress, self.weighted)
         self.rounds = max(self.between // REDRAW_EVERY, 1)
@@ -151,6 +152,12 @@ class BinaryWalk(Walk):
             if interrupted:
                 raise KeyboardInterrupt
 
+    def adapt(self, maxiter: int) -> None:
+        """As for other responses; there are walks under the expansion if they were of use when last tried."""
+        super().adapt(maxiter)
+        if self.useless:
+            self.expansion = None
+
     def _leave(self) -> bool:
         """Nothing: the probability of a set alone is not known."""
         return False
@@ -160,8 +167,10 @@ class BinaryWalk(Walk):
         about = self.about
         if about.count == 0:
             return
-        useless = self.expansion is not None and about.taken < LEAST_TAKEN * about.proposed
-        self.expansion = None if useless else self._expanded()
+        tried = self.expansion is not None
+        if tried:
+            self.useless = about.taken < LEAST_TAKEN * about.proposed
+        self.expansion = None if tried and self.useless else self._expanded()
         self.about = Average(np.zeros(about.total.size))
 
     def _expanded(self) -> Augmented:
@@ -224,6 +233,7 @@ class BinaryWalk(Walk):
         density of a node is its prior weight times the likelihood times ``g**(k / 2)``, the Jacobian of k of the h.
         """
         n_in, node = self.walkers.sizes()
+        tabulate(self.grid, n_in)
         log_g, n_nodes = self.grid.log_g, self.grid.log_g.size
         if n_nodes == 1:
             return node

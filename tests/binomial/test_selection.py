@@ -266,6 +266,20 @@ def test_kept_states_have_the_probabilities_of_all_passes(d):
     assert np.abs(kept - found.exact.inclusion_prob).max() < KEPT
 
 
+@pytest.mark.parametrize(("least", "goes_on"), [(0.0, True), (2.0, False)])
+@pytest.mark.parametrize("maxiter", [30_000, 200_000])
+def test_walks_under_the_expansion_go_on_where_they_were_of_use(monkeypatch, least, goes_on, maxiter):
+    """However often they were tried while proposals were adapted."""
+    monkeypatch.setattr("pybayesridge.binomial.walk.LEAST_TAKEN", least)
+    X, y, count = data()
+    rows = BinomialRows.of(X, np.ones((y.size, 1)), from_counts(y, count, None, "logit"), units_of(3))
+    grid, rng = selection.binary_grid(rows, Given()), np.random.default_rng(0)
+    starts = [Start(np.array([0, 2]), 5, "prior")] * 4
+    walk = BinaryWalk(problem_given(rows, rows.start()), grid, starts, rng, 3, None)
+    walk.adapt(maxiter)
+    assert (walk.expansion is not None) == goes_on
+
+
 @pytest.mark.parametrize(("link", "k"), [("logit", 1), ("logit", 2), ("probit", 0)])
 def test_rescaling_alone_keeps_the_posterior_of_the_slab(link, k):
     """From one linear predictor: the nodes that many walkers come to have the probabilities of its density."""
