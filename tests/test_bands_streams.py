@@ -178,6 +178,30 @@ def test_refusals(formula, told, frame):
         from_table(formula.replace("y ~ s + (1 | s)", "y ~ C(s) + (1 | s)"), more)
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ I(x - x.mean()) + (1 | d)",
+        "y ~ (I(w - w.mean()) | d)",
+        "y ~ band(I(x - x[0]), w)",
+        "y ~ s(v) + I(w.rank())",
+        "I(y - y.mean()) ~ w + (1 | d)",
+    ],
+)
+@pytest.mark.parametrize("batch_size", [70, 1])
+def test_terms_that_depend_on_more_than_their_own_row_are_refused(formula, batch_size, frame):
+    with pytest.raises(ValueError, match="depend on more than their own row"):
+        from_table(formula, frame, batch_size=batch_size)
+
+
+def test_a_first_batch_of_one_row(frame, tmp_path):
+    formula = "y ~ s(v, by=w, k=4) + (1 | f)"
+    for i, part in enumerate((frame[:1], frame[1:])):
+        parquet.write_table(table(part), tmp_path / f"{i}.parquet")
+    in_memory = BayesRidge.from_formula(formula, frame).fit()
+    same(in_memory, BayesRidge.from_parquet(tmp_path, formula, progress=False).fit(), frame)
+
+
 def test_what_streams_with_bands_do_not_do(frame):
     with pytest.raises(ValueError, match=r"\(1 \| s\), whose variance .* which SpikeSlab does not have"):
         SpikeSlab.from_arrow(table(frame), "y ~ x + (1 | s)", progress=False)

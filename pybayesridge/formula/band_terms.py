@@ -223,6 +223,8 @@ def bands_of(
         if isinstance(one.parsed.term, GroupTerm):
             made = _groups(one.parsed.term, one.spec, values, some)
         elif isinstance(one.parsed.term, SmoothTerm):
+            if one.parsed.multiplied:
+                _refuse_constant(one.parsed.term, some)
             made = _smooths(one.parsed.term, one.spec, values, some, multiplied=one.parsed.multiplied)
         else:
             made = _columns(one.parsed.term, one.spec, values)
@@ -342,6 +344,12 @@ def _groups(
         )
 
 
+def _refuse_constant(term: SmoothTerm, frame: pd.DataFrame) -> None:
+    """Refuse a curve that is multiplied by a constant."""
+    if np.ptp(frame[term.by].to_numpy(dtype=np.float64)) == 0:
+        raise FormulaError(f"{term.written}: {term.by!r} is constant, so that the curve is s({term.argument})")
+
+
 def _smooths(
     term: SmoothTerm, spec: ModelSpec, values: FloatArray, frame: pd.DataFrame, *, multiplied: bool
 ) -> Iterator[Band]:
@@ -355,9 +363,6 @@ def _smooths(
     if not term.by:
         yield band(label, (LINE,))
     elif multiplied:
-        number = frame[term.by].to_numpy(dtype=np.float64)
-        if np.ptp(number) == 0:
-            raise FormulaError(f"{term.written}: {term.by!r} is constant, so that the curve is s({term.argument})")
         name = f"{label}:{term.by}"
         yield band(name, ("constant", LINE), by=(term.by, None))
     else:

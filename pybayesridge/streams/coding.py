@@ -157,23 +157,46 @@ class Coding:
         weights = None if self.plan.weights is None else frame[self.plan.weights].to_numpy(dtype=np.float64)
         if weights is not None and not ((weights > 0) & np.isfinite(weights)).all():
             raise ValueError(f"weights ({self.plan.weights!r}) must be positive and finite")
+        values, table = self._values(frame)
+        gone = ~np.isfinite(values).all(axis=0)
+        if gone.any():
+            at = int(np.flatnonzero(gone)[0])
+            raise not_a_number(self._dense_names[at], int((~np.isfinite(values[:, at])).sum()))
+        if not np.isfinite(table.data).all():
+            raise ValueError("an effect of a group is infinite or not a number: leave those rows out")
+        if len(frame) > 1:
+            self._check_values(frame, values, table)
+        else:
+            several = pd.concat([_uncategorized(frame), _uncategorized(self.sample)], ignore_index=True)
+            self._check_values(several, *self._values(several))
+        sums.add(values, table, weights)
+
+    def _values(self, frame: pd.DataFrame) -> tuple[FloatArray, Any]:
+        """Columns that are not those of groups, with the responses, and those of groups, as a csr matrix."""
         endog, coded = self._matrices(frame)
-        plain = self._joined(frame, coded).matrix
         here = plain_dtypes(frame.reset_index(drop=True), self.plan.variables)
-        dense: list[Any] = [plain]
+        dense: list[Any] = [self._joined(frame, coded).matrix]
         columns: list[Any] = []
         for each in bands_at(self.spec.bands, here, self.plan.context):
             dense.append(each.unpenalized)
             (columns if each.band.kind == "group" else dense).append(each.penalized)
         values = np.column_stack([*dense, endog.to_numpy(dtype=np.float64)])
-        gone = ~np.isfinite(values).all(axis=0)
-        if gone.any():
-            name = [*self.dense_columns, *map(str, endog.columns)][int(np.flatnonzero(gone)[0])]
-            raise not_a_number(name, int((~np.isfinite(values[:, gone.argmax()])).sum()))
-        table = sparse.hstack(columns, format="csr") if columns else sparse.csr_matrix((len(frame), 0))
-        if not np.isfinite(table.data).all():
-            raise ValueError("an effect of a group is infinite or not a number: leave those rows out")
-        sums.add(values, table, weights)
+        return values, sparse.hstack(columns, format="csr") if columns else sparse.csr_matrix((len(frame), 0))
+
+    def _check_values(self, frame: pd.DataFrame, values: FloatArray, table: Any) -> None:
+        """Refuse columns of :meth:`_values` that have other values in a few rows without the others."""
+        rows = rows_alone(len(frame))
+        alone, effects = self._values(_uncategorized(frame.iloc[rows].reset_index(drop=True), text_only=True))
+        refuse_dependent(self._dense_names, values[rows], alone)
+        some = table[rows]
+        used = np.union1d(some.indices, effects.indices)
+        names = self.sparse_columns
+        refuse_dependent([names[j] for j in used], some[:, used].toarray(), effects[:, used].toarray())
+
+    @property
+    def _dense_names(self) -> list[str]:
+        """Names of the first part of :meth:`_values`."""
+        return [*self.dense_columns, *map(str, self.specs.lhs.column_names)]
 
     @property
     def dense_columns(self) -> list[str]:
