@@ -399,6 +399,8 @@ def test_formula_arguments(x, y, frame):
         BayesRidge.from_formula("y ~ age", {"y": [1, 2], "age": [1, 2, 3]})
     with pytest.raises(ValueError, match="data"):
         BayesRidge.from_formula("y ~ age", 3.0)
+    with pytest.raises(ValueError, match=r"write single values in lists, age=\[...\]"):
+        BayesRidge.from_formula("y ~ age", data).fit().predict({"age": 40})
 
 
 def test_infinite_values_in_a_formula(y, frame):

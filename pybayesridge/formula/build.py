@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import warnings
 from collections.abc import Collection, Iterable, Mapping
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,10 @@ def to_frame(data: Any) -> pd.DataFrame:
     if isinstance(data, np.ma.MaskedArray) and data.dtype.names is not None:
         data = {name: data[name] for name in data.dtype.names}
     if isinstance(data, Mapping):
+        if data and all(isinstance(value, str | Number) for value in data.values()):
+            raise ValueError(
+                f"data cannot be made a data frame: write single values in lists, {next(iter(data))}=[...]"
+            )
         data = {name: masked_column(as_array(column)) for name, column in data.items()}
     try:
         return pd.DataFrame(data)
