@@ -19,6 +19,8 @@ AS_NUMBERS = "_as_numbers"
 
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 
+FUNCTIONS = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
 SPLINES = ("bs", "cc", "cr", "cs")
 
 
@@ -116,19 +118,16 @@ def refuse_undeclared(function: str, call: ast.Call, names: Collection[str] = ()
 
 
 class _Arithmetic(ast.NodeTransformer):
-    """Pass the operands of arithmetic through :data:`AS_NUMBERS`."""
+    """Pass the operands of arithmetic through :data:`AS_NUMBERS`, but in functions, which see single values alone."""
+
+    def visit(self, node: ast.AST) -> Any:
+        return node if isinstance(node, FUNCTIONS) else super().visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.op, ARITHMETIC):
             node.left, node.right = self._number(node.left), self._number(node.right)
         return node
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        """As it is, like the bodies below: a function sees its arguments alone, single values of the columns."""
-        return node
-
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda  # noqa: N815
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
