@@ -50,6 +50,7 @@ from pybayesridge.posterior.left_out import (
 from pybayesridge.ridge.groups_left_out import Sorted
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.arrow import ArrowRows
+from pybayesridge.sites.bands import BandsAt
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.laplace import laplace
@@ -93,6 +94,9 @@ CORRECTED = 4
 
 AGREED = 0.05
 """Where what is found again there differs by more, all nodes are: scores were off by 0.02 below, by 0.5 above."""
+
+MOST_ANEW = 3000
+"""Most groups times nodes at which the others' evidence is found where sites say nothing of it."""
 
 MATTERS = 1e-6
 """Other nodes have a smaller weight, with the group and without it."""
@@ -318,6 +322,8 @@ class AtNode:
     halves : Halves
     expanded : bool
         Whether the sites are an expansion about the mode.
+    by_levels : bool
+        Whether they may be those of a quadrature over the effects of levels, whose quotients say nothing.
     """
 
     node: Approximation
@@ -325,12 +331,13 @@ class AtNode:
     rows: Any
     halves: Halves
     expanded: bool
+    by_levels: bool
 
     @classmethod
     def of(cls, node: Approximation, likelihood: RowSites, space: Any, *, expanded: bool) -> AtNode:
         """From the space of the rows at the node."""
-        rows = space.scaled(node.log_t2)
-        return cls(node, likelihood.of_node(node), rows, Halves.of(rows, node.gaussian(space)), expanded)
+        rows, by_levels = space.scaled(node.log_t2), likelihood.signed_unit is not None and isinstance(space, BandsAt)
+        return cls(node, likelihood.of_node(node), rows, Halves.of(rows, node.gaussian(space)), expanded, by_levels)
 
     def block(self, rows: IntArray) -> tuple[Group, Block]:
         """The sites of some rows."""
@@ -355,13 +362,13 @@ class AtNode:
         group, block = self.block(rows)
         left = self._left(group)
         first, size = (0.0, np.inf) if self.expanded else self._others(block, left, quotients)
-        if size <= SMALL:
+        if size <= SMALL and not self.by_levels:
             return first, True
         anew, converged = self.by_evidence(rows, group)
         if np.isnan(anew):
             return first, False
         out = anew - block.by_normalisers(self.normalised(group, quotients))[0]
-        return out, converged and abs(out - first) <= SLACK + APART * size
+        return out, converged and (self.by_levels or abs(out - first) <= SLACK + APART * size)
 
     def by_evidence(self, rows: IntArray, group: Group) -> tuple[float, bool]:
         """The log density of a group by the evidence of the others, their sites found again; whether these settled.
@@ -375,13 +382,23 @@ class AtNode:
         try:
             if self.expanded:
                 found = laplace(space, others, node.log_t2, None, tol=TOL, maxiter=MAXITER)
-            else:
-                found = expectation_propagation(
-                    space, others, node.log_t2, start, tol=TOL, maxiter=MAXITER, windows=node.windows
-                )
+                return node.log_evidence - found.log_evidence, found.converged
+            whole, settled = self._evidence()
+            found = expectation_propagation(
+                space, others, node.log_t2, start, tol=TOL, maxiter=MAXITER, windows=node.windows
+            )
         except FloatingPointError:
             return np.nan, False
-        return node.log_evidence - found.log_evidence, found.converged
+        return whole - found.log_evidence, settled and found.converged
+
+    def _evidence(self) -> tuple[float, bool]:
+        """The evidence of all rows by expectation propagation, and whether its sites settled."""
+        node = self.node
+        if not self.by_levels:
+            return node.log_evidence, True
+        space = _Others(self.rows)
+        found = expectation_propagation(space, self.likelihood, node.log_t2, node.sites, tol=TOL, maxiter=MAXITER)
+        return found.log_evidence, found.converged
 
     def _left(self, group: Group) -> FloatArray:
         """What is left of the sites without a group, (N,)."""
@@ -484,6 +501,7 @@ def groups_left_out(
         return AtNode.of(nodes[i], likelihood, space(i), expanded=expanded)
 
     _check(at(0), members)
+    all_anew = at(0).by_levels and several.size * keep.size <= MOST_ANEW
     none = np.empty(0)
     left_out, within = np.empty((2, keep.size, len(members)))
     proper = np.ones(left_out.shape, dtype=bool)
@@ -526,7 +544,7 @@ def groups_left_out(
     for g in several.tolist():
         some = np.flatnonzero(anew[:, g])
         correction[g] = -logsumexp(-changes[some, g], b=anew[some, g] / CORRECTED)
-        if np.ptp(changes[some, g]) > AGREED:
+        if np.ptp(changes[some, g]) > AGREED or all_anew:
             apart.append(g)
     found_draws = np.where(alone, np.inf, (own * np.where(looked_at, draws, 0.0)).sum(axis=0))
     mcse, before = (own * error).sum(axis=0), mixed(weight, left_out, within).log_density
