@@ -336,7 +336,7 @@ class AtNode:
     @classmethod
     def of(cls, node: Approximation, likelihood: RowSites, space: Any, *, expanded: bool) -> AtNode:
         """From the space of the rows at the node."""
-        rows, by_levels = space.scaled(node.log_t2), likelihood.signed_unit is not None and isinstance(space, BandsAt)
+        rows, by_levels = space.scaled(node.log_t2), likelihood.modes_first and isinstance(space, BandsAt)
         return cls(node, likelihood.of_node(node), rows, Halves.of(rows, node.gaussian(space)), expanded, by_levels)
 
     def block(self, rows: IntArray) -> tuple[Group, Block]:
