@@ -253,6 +253,18 @@ class ArrowAt:
         out[k + system.levels] = space.root(self.factors) * u[m:]
         return out
 
+    def coefficient_sds(self, found: ArrowGaussian) -> FloatArray:
+        """Posterior standard deviations of h and the coefficients in the order of the columns, (k + p,)."""
+        space, system, m, k = self.space, self.space.system, found.m, self.space.k
+        levels, out = system.levels.size, np.empty(self.space.k + self.space.rank)
+        apart, beside = found.halves(
+            space.root(self.factors) * sparse.identity(levels, format="csr"), np.zeros((levels, m))
+        )
+        out[k + system.levels] = np.asarray(apart.power(2).sum(axis=1)).ravel() + (beside**2).sum(axis=1)
+        _, others = found.halves(sparse.csr_matrix((m, levels)), space.others_at(np.eye(m), self.factors))
+        out[np.r_[np.arange(k), k + system.rest]] = (others**2).sum(axis=1)
+        return np.sqrt(out)
+
     def of_all_columns(self, found: ArrowGaussian, log_t2: float) -> Gaussian:
         """The same joint posterior in the coordinates of :class:`pybayesridge.sites.bands.BandsAt`.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy
@@ -22,7 +23,6 @@ from pybayesridge.bands.mixed_sampled import Drawn, SampledPoints, Scores, first
 from pybayesridge.bands.sampled import Proposal
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation
-from pybayesridge.sites.bands import BandSpace
 from pybayesridge.sites.seen import Seen
 
 DROP = 9.0
@@ -294,10 +294,8 @@ def watched_at(seen: Seen, factors: Factors, weight: FloatArray, mean: FloatArra
     """
     space = seen.space
     unit = np.r_[np.full(space.k, float(space.design.n)), space.diagonal]
-    least = 0.0
-    if isinstance(space, BandSpace):
-        own = space.at(tuple(each[int(np.argmax(weight))] for each in factors))
-        least = SLIGHT * np.linalg.norm(own.coefficients(top.gaussian(own).root()), axis=1)
+    own: Any = space.at(tuple(each[int(np.argmax(weight))] for each in factors))
+    least = SLIGHT * own.coefficient_sds(top.gaussian(own))
     return watched(space.terms, factors, weight, mean, unit, seen.likelihood.latent_variance, least)
 
 

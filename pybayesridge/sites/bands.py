@@ -20,6 +20,7 @@ from pybayesridge.bands.system import System
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.sites.coordinates import InRows, Scaled, SitesFunctionals, to_user
+from pybayesridge.sites.gaussian import Gaussian
 
 
 class InBands:
@@ -185,6 +186,11 @@ class BandsAt:
         """H and the coefficients from coordinates of unit prior variance, (k + p, m)."""
         k = self.space.k
         return np.vstack([u[:k], self.space.terms.coefficients(u[k:], self.factors)])
+
+    def coefficient_sds(self, found: Gaussian) -> FloatArray:
+        """Posterior standard deviations of h and the coefficients, (k + p,)."""
+        out: FloatArray = np.linalg.norm(self.coefficients(found.root()), axis=1)
+        return out
 
     def in_units(self, coords: FloatArray, log_t2: float) -> FloatArray:
         """Linear functions of h and the coefficients as those of coordinates of unit prior variance, (m, k + p)."""

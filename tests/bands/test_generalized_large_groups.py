@@ -12,7 +12,8 @@ from pybayesridge.formula import bands as of_formulas
 from pybayesridge.models.banded import mixed_problem
 from pybayesridge.sites import arrow_bands
 from pybayesridge.sites.arrow import ArrowRows
-from pybayesridge.sites.arrow_bands import eliminating
+from pybayesridge.sites.arrow_bands import arrow_from_problem, eliminating
+from pybayesridge.sites.bands import from_problem
 from pybayesridge.sites.gaussian import Gaussian, Sites, combine
 
 FINE = 1e-4
@@ -135,6 +136,25 @@ def test_groups_that_nodes_eliminate_change_nothing(formula, more, method, monke
     assert with_it.loo_log_score == pytest.approx(without.loo_log_score, abs=SAME)
     if method == "laplace":
         assert with_it.log_marginal == pytest.approx(without.log_marginal, abs=SAME)
+
+
+def test_a_node_with_a_group_eliminated_is_that_with_all_columns(monkeypatch):
+    monkeypatch.setattr(arrow_bands, "LEAST_WORK", 0)
+    model = BayesRidge.from_formula(
+        "k ~ x + (1 | g) + (z | h)", DATA, unpenalized="fixed", family="binomial", trials="m"
+    )
+    _, problem = model.prepare(lambda design, products: mixed_problem(design, products, model.bands))
+    quick, whole = arrow_from_problem(eliminating(problem)), from_problem(problem)
+    rng = np.random.default_rng(4)
+    factors = tuple(np.tril(rng.uniform(0.3, 2.0, (len(bands), len(bands)))) for bands in whole.terms.bands)
+    sites = Sites(rng.uniform(0.1, 3.0, N), rng.normal(size=N))
+    found = combine(quick.at(factors).scaled(0.0), sites)
+    expected = combine(whole.at(factors).scaled(0.0), sites)
+    same = quick.at(factors).of_all_columns(found, 0.0)
+    np.testing.assert_allclose(same.mean, expected.mean, rtol=EXACT, atol=EXACT)
+    np.testing.assert_allclose(same.covariance(), expected.covariance(), rtol=EXACT, atol=EXACT)
+    sds = whole.at(factors).coefficient_sds(expected)
+    np.testing.assert_allclose(quick.at(factors).coefficient_sds(found)[whole.k :], sds[whole.k :], rtol=EXACT)
 
 
 def test_columns_that_are_no_group_are_not_eliminated(monkeypatch):
