@@ -178,7 +178,7 @@ test_that("what is not there says so", {
   expect_error(shares(yes ~ x, d), "takes cbind\\(successes, failures\\): single yes/no responses")
   expect_error(shares(cbind(yes, 1 - yes) ~ x, d), "all rows have one trial")
   expect_error(shares(cbind(y, m - y) ~ x, d, dispersion = -1), "dispersion")
-  expect_error(predict(share_fit(), d, interval = "prediction"), "interval = \"credible\" is that of its probability")
+  expect_error(predict(share_fit(), d, interval = "prediction"), "give 'trials', a number or the name of a variable")
   expect_error(bayes_ridge(y ~ x, d, dispersion = 1), "'dispersion' is for family = \"negative-binomial\" or \"beta-binomial\"")
   expect_error(spike_slab(cbind(y, m - y) ~ x, d, family = "beta-binomial"), "'family' must be")
   if (requireNamespace("MASS", quietly = TRUE)) {
