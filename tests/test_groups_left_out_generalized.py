@@ -173,7 +173,7 @@ def test_beside_fits_without_the_group(family, right):
     res = model(frame, family, right, **GIVEN.get(family, {}), **({"df": 4} if family == "student-t" else {}))
     res = res.fit(tol=0.1 if "|" in right else None)
     score = res.loo(by=frame["g"])
-    for level in "bd":
+    for level in "bdf":
         wanted = without_the_group(res.sites_fit, np.flatnonzero(frame["g"] == level))
         assert abs(score.pointwise[level] - wanted) < INTEGRATED
     assert score.predicted is None

@@ -268,7 +268,7 @@ class ArrowAt:
     def of_all_columns(self, found: ArrowGaussian, log_t2: float) -> Gaussian:
         """The same joint posterior in the coordinates of :class:`pybayesridge.sites.bands.BandsAt`.
 
-        Z is projected out of all columns there: with T what they have of Q, ``Q h + (X - Q T) b = Q (h - T b) + X b``
+        Z is projected out of all columns there. With T their part in Q, ``Q h + (X - Q T) b = Q (h - T b) + X b``.
         A root of the precision becomes triangular by rotation, so that nothing cancels.
         """
         space, system, m, k = self.space, self.space.system, found.m, self.space.k
@@ -344,11 +344,18 @@ def eliminating(problem: MixedProblem) -> MixedProblem | None:
         bands, levels = terms.bands[t], terms.columns[t].size
         if 2 * levels < design.p or design.n * levels**2 < LEAST_WORK:
             return None
-        of_levels = design.x[:, design.columns[terms.columns[t][0]]] != 0
-        if len(bands) == 1 and of_levels.sum(axis=1).max() <= 1:
+        if len(bands) == 1 and _is_group(design, terms.columns[t][0]):
             thin = replace(design, x=sparse.csc_matrix(design.x))
             return MixedProblem(thin, Eliminated.of(thin, list(terms.bands), list(terms.columns), bands[0]))
     return None
+
+
+def _is_group(design: Design, columns: IntArray) -> bool:
+    """Whether each row has one of some columns at most."""
+    count = np.zeros(design.n, dtype=np.intp)
+    for j in design.columns[columns].tolist():
+        count += design.x[:, j] != 0
+    return bool(count.max() <= 1)
 
 
 def _z_rows(design: Design) -> FloatArray:

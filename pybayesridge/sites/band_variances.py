@@ -21,13 +21,12 @@ from pybayesridge.bands.system import System
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation
-from pybayesridge.sites.arrow_bands import ArrowAt, ArrowSpace, SeparatedLevelsError, arrow_from_problem, eliminating
+from pybayesridge.sites.arrow_bands import ArrowSpace, SeparatedLevelsError, arrow_from_problem, eliminating
 from pybayesridge.sites.band_fit import BandSitesFit
 from pybayesridge.sites.band_integral import summed
 from pybayesridge.sites.band_place import LEVEL, MOST, maximum, placed
 from pybayesridge.sites.band_shapes import Located, OfShapes, as_one, by_ep, located, mixed, over_shapes
 from pybayesridge.sites.bands import BandSpace, from_problem
-from pybayesridge.sites.gaussian import Gaussian
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import FlatIn
 from pybayesridge.sites.seen import MOST_NUMBERS, Seen
@@ -55,18 +54,14 @@ def solved_quickly(
         found = find(quick)
     except SeparatedLevelsError:
         return find(problem)
-    space = space_of(problem, likelihood)
-    nodes = [node for node in found.nodes if isinstance(node, Approximation)]
-    keeps = len(nodes) * space.numbers <= MOST_NUMBERS
-    joint = [_of_all_columns(node, found.space_at(i)) if keeps else None for i, node in enumerate(nodes)]
-    return replace(
-        found, space=space, nodes=tuple(replace(node, joint=own) for node, own in zip(nodes, joint, strict=True))
-    )
-
-
-def _of_all_columns(node: Approximation, at: ArrowAt) -> Gaussian:
-    found: Any = node.gaussian(at)
-    return at.of_all_columns(found, node.log_t2)
+    space, nodes = space_of(problem, likelihood), []
+    keeps = len(found.nodes) * space.numbers <= MOST_NUMBERS
+    for i, node in enumerate(found.nodes):
+        assert isinstance(node, Approximation)
+        at: Any = found.space_at(i)
+        own: Any = node.gaussian(at)
+        nodes.append(replace(node, joint=at.of_all_columns(own, node.log_t2) if keeps else None))
+    return replace(found, space=space, nodes=tuple(nodes))
 
 
 def fit_integrated(

@@ -95,14 +95,11 @@ CORRECTED = 4
 AGREED = 0.05
 """Where what is found again there differs by more, all nodes are: scores were off by 0.02 below, by 0.5 above."""
 
-MOST_ANEW = 3000
-"""Most groups times nodes at which the others' evidence is found where sites say nothing of it."""
-
 MATTERS = 1e-6
 """Other nodes have a smaller weight, with the group and without it."""
 
 UNSETTLED = 0.01
-"""Most weight of nodes at which the approximation of the others did not settle."""
+"""Most weight of nodes at which the approximation, or that of the others, did not settle."""
 
 STILL = 1e-5
 """Functions of others that move by less have nothing to say."""
@@ -322,8 +319,6 @@ class AtNode:
     halves : Halves
     expanded : bool
         Whether the sites are an expansion about the mode.
-    by_levels : bool
-        Whether they may be those of a quadrature over the effects of levels, whose quotients say nothing.
     """
 
     node: Approximation
@@ -331,13 +326,12 @@ class AtNode:
     rows: Any
     halves: Halves
     expanded: bool
-    by_levels: bool
 
     @classmethod
     def of(cls, node: Approximation, likelihood: RowSites, space: Any, *, expanded: bool) -> AtNode:
         """From the space of the rows at the node."""
-        rows, by_levels = space.scaled(node.log_t2), likelihood.modes_first and isinstance(space, BandsAt)
-        return cls(node, likelihood.of_node(node), rows, Halves.of(rows, node.gaussian(space)), expanded, by_levels)
+        rows = space.scaled(node.log_t2)
+        return cls(node, likelihood.of_node(node), rows, Halves.of(rows, node.gaussian(space)), expanded)
 
     def block(self, rows: IntArray) -> tuple[Group, Block]:
         """The sites of some rows."""
@@ -362,13 +356,13 @@ class AtNode:
         group, block = self.block(rows)
         left = self._left(group)
         first, size = (0.0, np.inf) if self.expanded else self._others(block, left, quotients)
-        if size <= SMALL and not self.by_levels:
+        if size <= SMALL:
             return first, True
         anew, converged = self.by_evidence(rows, group)
         if np.isnan(anew):
             return first, False
         out = anew - block.by_normalisers(self.normalised(group, quotients))[0]
-        return out, converged and (self.by_levels or abs(out - first) <= SLACK + APART * size)
+        return out, converged and abs(out - first) <= SLACK + APART * size
 
     def by_evidence(self, rows: IntArray, group: Group) -> tuple[float, bool]:
         """The log density of a group by the evidence of the others, their sites found again; whether these settled.
@@ -382,23 +376,13 @@ class AtNode:
         try:
             if self.expanded:
                 found = laplace(space, others, node.log_t2, None, tol=TOL, maxiter=MAXITER)
-                return node.log_evidence - found.log_evidence, found.converged
-            whole, settled = self._evidence()
-            found = expectation_propagation(
-                space, others, node.log_t2, start, tol=TOL, maxiter=MAXITER, windows=node.windows
-            )
+            else:
+                found = expectation_propagation(
+                    space, others, node.log_t2, start, tol=TOL, maxiter=MAXITER, windows=node.windows
+                )
         except FloatingPointError:
             return np.nan, False
-        return whole - found.log_evidence, settled and found.converged
-
-    def _evidence(self) -> tuple[float, bool]:
-        """The evidence of all rows by expectation propagation, and whether its sites settled."""
-        node = self.node
-        if not self.by_levels:
-            return node.log_evidence, True
-        space = _Others(self.rows)
-        found = expectation_propagation(space, self.likelihood, node.log_t2, node.sites, tol=TOL, maxiter=MAXITER)
-        return found.log_evidence, found.converged
+        return node.log_evidence - found.log_evidence, found.converged
 
     def _left(self, group: Group) -> FloatArray:
         """What is left of the sites without a group, (N,)."""
@@ -495,13 +479,15 @@ def groups_left_out(
     singles, several = groups.order[np.repeat(alone, groups.sizes)], np.flatnonzero(~alone)
     keep = np.flatnonzero(weight > NEGLIGIBLE)
     weight = weight[keep] / weight[keep].sum()
+    kept, lost = [nodes[i] for i in keep.tolist()], 0.0
+    if likelihood.modes_first and not expanded and isinstance(space(0), BandsAt):
+        kept = [_by_ep(node, likelihood, space(i)) for node, i in zip(kept, keep.tolist(), strict=True)]
+        lost = float(weight @ [not node.converged for node in kept])
 
     def at(k: int) -> AtNode:
-        i = int(keep[k])
-        return AtNode.of(nodes[i], likelihood, space(i), expanded=expanded)
+        return AtNode.of(kept[k], likelihood, space(int(keep[k])), expanded=expanded)
 
     _check(at(0), members)
-    all_anew = at(0).by_levels and several.size * keep.size <= MOST_ANEW
     none = np.empty(0)
     left_out, within = np.empty((2, keep.size, len(members)))
     proper = np.ones(left_out.shape, dtype=bool)
@@ -519,7 +505,7 @@ def groups_left_out(
     looked_at = _most(share) | _most(_shares(weight, -within))
     looked_at[:, alone] = False
     gaps, error, draws = np.zeros((2, *left_out.shape)), np.zeros(left_out.shape), np.full(left_out.shape, np.inf)
-    changes, settled = np.full(left_out.shape, np.nan), np.ones(len(members), dtype=bool)
+    changes, settled = np.full(left_out.shape, np.nan), np.full(len(members), lost < UNSETTLED)
     anew = _spread(share, left_out)
     anew[:, alone] = 0
     for k in np.flatnonzero(looked_at.any(axis=1) | anew.any(axis=1)).tolist():
@@ -544,7 +530,7 @@ def groups_left_out(
     for g in several.tolist():
         some = np.flatnonzero(anew[:, g])
         correction[g] = -logsumexp(-changes[some, g], b=anew[some, g] / CORRECTED)
-        if np.ptp(changes[some, g]) > AGREED or all_anew:
+        if np.ptp(changes[some, g]) > AGREED:
             apart.append(g)
     found_draws = np.where(alone, np.inf, (own * np.where(looked_at, draws, 0.0)).sum(axis=0))
     mcse, before = (own * error).sum(axis=0), mixed(weight, left_out, within).log_density
@@ -562,6 +548,21 @@ def groups_left_out(
         mcse=mcse,
         draws=np.where(settled, found_draws, 0.0),
         correction=out.log_density - before,
+    )
+
+
+def _by_ep(node: Approximation, likelihood: RowSites, space: Any) -> Approximation:
+    """A node by expectation propagation, whose sites may be those of a quadrature over the effects of levels.
+
+    The node itself, as not converged, where sites do not settle.
+    """
+    try:
+        own = likelihood.of_node(node)
+        found = expectation_propagation(space, own, node.log_t2, node.sites, tol=TOL, maxiter=MAXITER)
+    except FloatingPointError:
+        return replace(node, converged=False)
+    return replace(
+        found if found.converged else node, converged=found.converged, log_shape=node.log_shape, form=node.form
     )
 
 

@@ -1,9 +1,8 @@
 """Laplace's approximation at several penalties at once, each from a mode nearby.
 
 Of few rows and columns one approximation takes hardly longer to compute than to ask for: many share each call. Those
-that are not at hand in a few whole Newton steps are left to :mod:`pybayesridge.sites.laplace`, which cannot be a call
-for one of these: that took 1.5 times as long for 56 rows and 17 columns and 6 times for 5,000 and 101, whose products
-fill 400 megabytes (sixteen in a call: a quarter of the time, and twice the time of single ones).
+that are not at hand in a few whole Newton steps are left to :mod:`pybayesridge.sites.laplace`, which has no products
+of all pairs of columns, and takes less time for one approximation, or for any number of them with many rows.
 """
 
 from __future__ import annotations

@@ -183,8 +183,8 @@ class StudentT(Likelihood):
 
     @property
     def signed_unit(self) -> FloatArray | None:
-        """Precisions of sites may be negative, unless the noise is normal."""
-        return UNIT * self.largest_curvature() if np.isfinite(self.df) else None
+        """Precisions of sites may be negative, unless the noise is known to be normal."""
+        return None if np.isinf(self.df) else UNIT * self.largest_curvature()
 
     @property
     def latent_variance(self) -> float:

@@ -12,9 +12,10 @@ from pybayesridge.formula import bands as of_formulas
 from pybayesridge.models.banded import mixed_problem
 from pybayesridge.sites import arrow_bands
 from pybayesridge.sites.arrow import ArrowRows
-from pybayesridge.sites.arrow_bands import arrow_from_problem, eliminating
+from pybayesridge.sites.arrow_bands import ArrowSpace, arrow_from_problem, eliminating
 from pybayesridge.sites.bands import from_problem
 from pybayesridge.sites.gaussian import Gaussian, Sites, combine
+from tests.effort import only_thorough
 
 FINE = 1e-4
 """Tolerance of integrals over the variances at which two lattices, whose middles differ a little, agree to `SAME`:
@@ -155,6 +156,39 @@ def test_a_node_with_a_group_eliminated_is_that_with_all_columns(monkeypatch):
     np.testing.assert_allclose(same.covariance(), expected.covariance(), rtol=EXACT, atol=EXACT)
     sds = whole.at(factors).coefficient_sds(expected)
     np.testing.assert_allclose(quick.at(factors).coefficient_sds(found)[whole.k :], sds[whole.k :], rtol=EXACT)
+
+
+def test_levels_that_are_separated_and_too_many_to_be_looked_at(monkeypatch):
+    """Where rows in the columns of all levels are needed nothing is eliminated."""
+    frame = pd.DataFrame({"g": [f"g{i}" for i in np.arange(N) % LEVELS]})
+    frame["y"] = np.arange(N) % 2
+    monkeypatch.setattr(arrow_bands, "LEAST_WORK", np.inf)
+    expected = BayesRidge.from_formula("y ~ (1 | g)", frame, family="binomial").fit("laplace")
+    monkeypatch.setattr(arrow_bands, "LEAST_WORK", 0)
+    monkeypatch.setattr(arrow_bands, "MOST_DENSE", 0)
+    asked = []
+    rows_in = ArrowSpace.rows_in
+    monkeypatch.setattr(ArrowSpace, "rows_in", lambda *args: asked.append(0) or rows_in(*args))
+    found = BayesRidge.from_formula("y ~ (1 | g)", frame, family="binomial").fit("laplace")
+    assert asked
+    assert found.log_marginal == pytest.approx(expected.log_marginal, abs=EXACT)
+
+
+@only_thorough
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_separation_beside_a_group_that_is_eliminated(family, monkeypatch):
+    frame = DATA.assign(t=[f"t{i}" for i in np.arange(N) % 3], y=DATA["k"] > 1 if family == "binomial" else DATA["c"])
+    frame["y"] = frame["y"].astype(int).mask(frame["t"] == "t1", int(family == "binomial"))
+    found = []
+    for work in (np.inf, 0):
+        monkeypatch.setattr(arrow_bands, "LEAST_WORK", work)
+        found.append(BayesRidge.from_formula("y ~ t + (1 | g)", frame, family=family).fit())
+    without, with_it = found
+    assert without.sites_fit.separated
+    assert with_it.sites_fit.separated
+    low, high = without.conf_int().to_numpy().T
+    gap = np.abs(with_it.conf_int().to_numpy() - without.conf_int().to_numpy()).max(axis=1)
+    np.testing.assert_array_less(gap / (high - low), DRAWN)
 
 
 def test_columns_that_are_no_group_are_not_eliminated(monkeypatch):

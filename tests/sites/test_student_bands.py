@@ -193,6 +193,18 @@ def test_degrees_of_freedom_are_averaged_over(monkeypatch, tmp_path):
     pd.testing.assert_frame_equal(load(tmp_path / "fit").hyperparameters(), res.hyperparameters())
 
 
+@pytest.mark.parametrize("df", [None, 4])
+def test_groups_of_many_rows_are_not_eliminated(frame, df, monkeypatch):
+    """Precisions of sites may be negative, also where the degrees of freedom are not known yet."""
+    monkeypatch.setattr(student, "GRID", (4.0, np.inf))
+    fits = []
+    for work in (np.inf, 0):
+        monkeypatch.setattr("pybayesridge.sites.arrow_bands.LEAST_WORK", work)
+        more = {} if df is None else {"df": df}
+        fits.append(BayesRidge.from_formula("y ~ a + (1 | g)", frame, family="student-t", **more).fit("laplace"))
+    assert fits[1].log_marginal == pytest.approx(fits[0].log_marginal, abs=1e-12)
+
+
 def test_infinite_degrees_of_freedom_are_normal_noise():
     x, y = matrix()
     res = BayesRidge(y, x, family="student-t", df=np.inf, bands=BANDS).fit("laplace")
@@ -309,3 +321,5 @@ def test_what_cannot_be_done_is_refused(frame):
     many = pd.DataFrame({"y": np.random.default_rng(0).normal(size=1200), "g": (np.arange(1200) % 600).astype(str)})
     with pytest.raises(ValueError, match=r"groups with 500 or more are not for family='student-t'"):
         BayesRidge.from_formula("y ~ (1 | g)", many, family="student-t", df=4).fit()
+    with pytest.raises(ValueError, match=r"groups with 500 or more are not for family='student-t'"):
+        BayesRidge.from_formula("y ~ (1 | g)", many, family="student-t").fit()
