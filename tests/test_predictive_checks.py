@@ -8,6 +8,7 @@ from scipy.stats import gaussian_kde, norm
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.cli.checks import model_checks
 from pybayesridge.plots.predictive import bandwidth, smoothed
+from pybayesridge.results.predictive_checks import MOST_VALUES
 
 EQUAL = 1e-12
 ERRORS = 5.0
@@ -61,7 +62,7 @@ def test_statistics_by_name_and_by_function(ridge, frame):
     both = ridge.ppc({"median": np.median, "sd": lambda y: np.std(y, ddof=1)}, draws=100)
     assert both.loc["sd"].to_numpy() == pytest.approx(ridge.ppc("sd", draws=100).loc["sd"], rel=EQUAL)
     for stat, message in (
-        ("median", "stat must be one of 'mean', 'sd', 'min', 'max', 'zeros' and 1 more or a function"),
+        ("median", "stat must be one of 'mean', 'sd', 'min', 'max', 'zeros' and 2 more or a function"),
         ([], "stat is empty"),
         (["max", "max"], "names 'max' twice"),
         (np.cumsum, "'cumsum' must be one finite number"),
@@ -211,3 +212,70 @@ def test_levels_named_success_and_failure_are_no_trials(counts, tmp_path):
     assert "numbers of trials" not in res.report(tmp_path / "a.html").read_text(encoding="utf-8")
     shares = BayesRidge.from_formula("k ~ a", counts, family="binomial", trials="m").fit()
     assert "numbers of trials" in shares.report(tmp_path / "b.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def whole(frame):
+    rng = np.random.default_rng(21)
+    return frame.assign(
+        few=rng.poisson(np.exp(0.3 * frame["a"])),
+        many=rng.poisson(np.exp(6 + 0.4 * frame["a"])),
+        grade=pd.Categorical.from_codes(np.digitize(frame["y"], [2.0, 3.0, 4.5]), list("DCBA"), ordered=True),
+        copies=np.tile([1.0, 2.0, 3.0, 4.0], 15),
+    )
+
+
+@pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
+def test_frequencies_are_numbers_of_rows(whole, model):
+    """Each row of the table is what a function of its own finds in the same replicated responses."""
+    res = model.from_formula("few ~ a", whole, family="poisson", weights="copies").fit()
+    found = res.ppc("frequencies", draws=300)
+    assert found["observed"].sum() == pytest.approx(whole["copies"].sum(), rel=EQUAL)
+    assert found["mean"].sum() == pytest.approx(whole["copies"].sum(), rel=EQUAL)
+    names = [name for name in found.index if name.isdigit()]
+    assert names == [str(k) for k in range(len(names))]
+    assert len(found) - len(names) <= 1
+    own = res.ppc({k: lambda y, k=k: (y == int(k)).sum() for k in names}, draws=300)
+    assert found.loc[names].to_numpy() == pytest.approx(own.to_numpy(), rel=EQUAL)
+
+
+def test_frequencies_of_large_counts_are_of_intervals(whole):
+    res = BayesRidge.from_formula("many ~ a", whole, family="poisson").fit()
+    found = res.ppc(["mean", "frequencies"], draws=300)
+    assert found.index[0] == "mean"
+    intervals = found.iloc[1:]
+    assert len(intervals) <= MOST_VALUES + 1
+    assert intervals["observed"].sum() == pytest.approx(60, rel=EQUAL)
+    assert intervals["mean"].sum() == pytest.approx(60, rel=EQUAL)
+    low, high = (int(end.replace(",", "")) for end in intervals.index[7].split(" to "))
+    assert intervals["observed"].iloc[7] == pytest.approx(whole["many"].between(low, high).sum(), rel=EQUAL)
+
+
+def test_frequencies_of_categories_have_their_names(whole):
+    res = BayesRidge.from_formula("grade ~ a", whole, family="ordinal").fit()
+    found = res.ppc("frequencies", draws=300)
+    assert found["observed"].to_dict() == whole["grade"].value_counts().to_dict()
+    assert found.index.tolist() == list("DCBA")
+    assert found["p"].between(0.02, 0.98).all()
+
+
+def test_responses_without_frequencies(ridge, counts):
+    shares = BayesRidge.from_formula("k ~ a", counts, family="binomial", trials="m").fit()
+    for res in (ridge, shares):
+        with pytest.raises(ValueError, match="'frequencies' is for counts and ordered categories"):
+            res.ppc(["mean", "frequencies"])
+
+
+def test_the_rootogram_has_the_numbers_of_the_table(whole, tmp_path):
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    for formula, family in (("few ~ a", "poisson"), ("many ~ a", "negative-binomial"), ("grade ~ a", "ordinal")):
+        res = BayesRidge.from_formula(formula, whole, family=family).fit()
+        ax = res.plot_ppc(draws=200, ax=figure().subplots())
+        table = res.ppc("frequencies", draws=200)
+        assert [bar.get_height() for bar in ax.containers[0]] == table["observed"].tolist()
+        assert ax.lines[0].get_ydata() == pytest.approx(table["mean"].to_numpy(), rel=EQUAL)
+        ends = np.array([segment[:, 1] for segment in ax.collections[0].get_segments()])
+        assert ends == pytest.approx(table[["lower", "upper"]].to_numpy(), rel=EQUAL)
+        ax.figure.canvas.draw()
+    pytest.importorskip("jinja2")
+    assert "scale of square roots" in res.report(tmp_path / "a.html").read_text(encoding="utf-8")

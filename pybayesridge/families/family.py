@@ -88,6 +88,8 @@ class Family:
         Whether it has a noise variance, so that new observations have predictive intervals.
     has_density : bool
         Whether responses are continuous.
+    in_whole_numbers : bool
+        Whether responses are whole numbers, so that the rows with each value can be counted.
     has_events : bool
         Whether the sum of its responses is a number of events.
     new_intervals : bool
@@ -154,6 +156,7 @@ class Family:
     needs_rows: ClassVar[bool] = True
     has_noise: ClassVar[bool] = False
     has_density: ClassVar[bool] = False
+    in_whole_numbers: ClassVar[bool] = False
     has_events: ClassVar[bool] = True
     new_intervals: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
@@ -171,7 +174,7 @@ class Family:
     scores: ClassVar[tuple[Score, ...]] = ()
     null: ClassVar[str] = "mean"
     own: ClassVar[tuple[str, ...]] = ()
-    instead_of_residuals: ClassVar[str] = "plot_ppc(stat='dispersion')"
+    instead_of_residuals: ClassVar[str] = "plot_ppc()"
     responses: ClassVar[str] = "numbers"
     statistics: ClassVar[tuple[str, ...]] = ("mean", "sd", "min", "max")
 

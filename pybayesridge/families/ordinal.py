@@ -68,13 +68,13 @@ class OrdinalFamily(LatentFamily):
         "categories", "category_counts", "codes", "probabilities", "linear_predictors"
     )  # fmt: skip
     has_cuts: ClassVar[bool] = True
+    in_whole_numbers: ClassVar[bool] = True
     reason: ClassVar[str] = "ordered categories have no noise variance"
     codes_itself: ClassVar[bool] = True
     predicted: ClassVar[str] = "linear predictor"
     scores: ClassVar[tuple[Score, ...]] = (Score("log_score", "log score", "larger", log_score),)
     null: ClassVar[str] = "shares of the categories"
     own: ClassVar[tuple[str, ...]] = ("cut_points", "categories", "odds_ratios")
-    instead_of_residuals: ClassVar[str] = "plot_ppc(stat='mean')"
     responses: ClassVar[str] = "ordered categories"
     statistics: ClassVar[tuple[str, ...]] = ("mean", "sd")
 

@@ -63,6 +63,7 @@ class PoissonFamily(Family):
     statsmodels: ClassVar[str] = "Poisson"
     reason: ClassVar[str] = "the noise of counts follows from their mean"
     predicted: ClassVar[str] = "expected count"
+    in_whole_numbers: ClassVar[bool] = True
     has_mean: ClassVar[bool] = False
     new_intervals: ClassVar[bool] = True
     scores: ClassVar[tuple[Score, ...]] = (

@@ -69,7 +69,6 @@ class StudentFamily(Family):
     )
     null: ClassVar[str] = "median"
     own: ClassVar[tuple[str, ...]] = ("loo_absolute_error",)
-    instead_of_residuals: ClassVar[str] = "plot_ppc()"
     instead: ClassVar[str] = (
         "use BayesRidge without selection, or family='gaussian', on which outliers have influence"
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
 from pybayesridge._types import FloatArray
-from pybayesridge.plots.frame import BLUE, GREY, ORANGE, headline, legend_below, new_axes
+from pybayesridge.plots.frame import BLUE, GREY, ORANGE, headline, labels, legend_below, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +21,10 @@ REACH = 4.0
 """Bandwidths that a density reaches beyond the values."""
 
 BAND = 0.95
-"""Probability of the band of a histogram of uniform values."""
+"""Probability of the band of a histogram of uniform values, and of intervals of numbers of rows."""
+
+VALUE, BETWEEN, ROOM = 18, 2, 80
+"""Letters of the longest name of a value below a rootogram, between two names, and of all of them together."""
 
 
 def densities(observed: FloatArray, replicated: FloatArray, *, xlabel: str, title: str, ax: Axes | None) -> Axes:
@@ -67,6 +71,35 @@ def statistic(observed: float, replicated: FloatArray, *, xlabel: str, title: st
     ax.axvline(observed, color=ORANGE, linewidth=2.0, label="observed")
     ax.set_xlabel(xlabel)
     ax.set_ylabel("replicated responses")
+    legend_below(ax)
+    headline(ax, title)
+    return ax
+
+
+def rootogram(
+    names: Sequence[str],
+    observed: FloatArray,
+    replicated: FloatArray,
+    *,
+    xlabel: str,
+    title: str,
+    ax: Axes | None,
+) -> Axes:
+    """Numbers of rows with each value (k,), and the intervals of those of replicated responses (m, k), as roots."""
+    ax = new_axes(ax)
+    at = np.arange(len(names))
+    ax.bar(at, observed, width=0.9, color=ORANGE, alpha=0.5, label="observed")
+    low, high = np.quantile(replicated, [(1 - BAND) / 2, (1 + BAND) / 2], axis=0)
+    mean = replicated.mean(axis=0)
+    ax.vlines(at, low, high, color=BLUE, linewidth=2.0, label=f"{100 * BAND:g} % of the replicated")
+    ax.plot(at, mean, "o", color=BLUE, markersize=4.0, label="mean of the replicated")
+    ax.set_yscale("function", functions=(lambda rows: np.sqrt(np.maximum(rows, 0.0)), np.square))
+    ax.set_ylim(0.0, 1.05 * float(max(observed.max(), high.max())))
+    texts = labels(names, VALUE)
+    every = -(-(len(texts) * (max(map(len, texts)) + BETWEEN)) // ROOM)
+    ax.set_xticks(at[::every], texts[::every])
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel("rows (scale of square roots)")
     legend_below(ax)
     headline(ax, title)
     return ax

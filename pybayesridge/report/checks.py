@@ -28,6 +28,12 @@ PIT = (
     "that they are too wide."
 )
 
+DENSITIES = "Density of the observed response, and of responses replicated from the posterior for the same rows."
+FREQUENCIES = (
+    "Numbers of rows with each value of the response, on a scale of square roots, and of responses replicated from "
+    "the posterior for the same rows, with 95 % intervals."
+)
+
 
 def add_model_checks(out: Target, res: Any, i: int, album: Album | None, alpha: float) -> None:
     """Add the section on model checks of one target."""
@@ -55,7 +61,7 @@ def add_model_checks(out: Target, res: Any, i: int, album: Album | None, alpha: 
             interval=True,
         )
     )
-    if album is None or not family.has_density:
+    if album is None or not (family.has_density or family.in_whole_numbers):
         return
     if has_density and family.has_noise:
         with warnings.catch_warnings():
@@ -64,7 +70,7 @@ def add_model_checks(out: Target, res: Any, i: int, album: Album | None, alpha: 
     out.checks.pictures.append(
         album.picture(
             lambda ax: res.plot_ppc(target=i, ax=ax),
-            "Density of the observed response, and of responses replicated from the posterior for the same rows.",
+            DENSITIES if family.has_density else FREQUENCIES,
         )
     )
 

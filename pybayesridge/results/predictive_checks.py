@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -27,6 +29,15 @@ NAMED: dict[str, Callable[[FloatArray], FloatArray]] = {
     "dispersion": lambda y: _dispersion(y),
 }
 """Statistics of the last axis."""
+
+FREQUENCIES = "frequencies"
+"""The statistics that are the numbers of rows with each value."""
+
+MOST_VALUES = 40
+"""More whole numbers than these are counted in intervals of several."""
+
+TAIL = 1e-3
+"""Share of replicated responses that lie beyond the intervals of equal length, on each side."""
 
 ELEMENTS = 4_000_000
 """Numbers of replicated responses, or of coefficients, that are held at once."""
@@ -53,12 +64,15 @@ def ppc(
     "dispersion" the variance over the mean: if both are larger than those of replicated responses, counts vary more
     than Poisson counts of the fitted means do.
 
+    "frequencies" stands for as many statistics as there are values of counts or ordered categories: the numbers of
+    rows with each of them. Many counts are put in intervals of equal length, of which the first and the last are
+    open where replicated counts go beyond.
+
     Parameters
     ----------
-    stat : {"mean", "sd", "min", "max", "zeros", "dispersion"}, callable, sequence or dict, optional
-        Statistics; by default the first four, of counts mean, sd, max, zeros and dispersion. A
-        callable takes a response (n,) and returns a number; a dict
-        names callables.
+    stat : {"mean", "sd", "min", "max", "zeros", "dispersion", "frequencies"}, callable, sequence or dict, optional
+        Statistics; by default the first four, of counts mean, sd, max, zeros and dispersion. A callable takes a
+        response (n,) and returns a number; a dict names callables.
     draws : int, default 1000
         How many responses to replicate.
     alpha : float, default 0.05
@@ -126,8 +140,54 @@ def statistics(stat: Any) -> dict[str, Callable[[FloatArray], Any]]:
             out[str(name)] = each
         elif each in NAMED:
             out[str(name)] = NAMED[each]
+        elif each == FREQUENCIES:
+            out[each] = _in_whole_numbers
         else:
-            raise ValueError(f"stat must be one of {listed(NAMED)} or a function of the response, not {each!r}")
+            known = listed([*NAMED, FREQUENCIES])
+            raise ValueError(f"stat must be one of {known} or a function of the response, not {each!r}")
+    return out
+
+
+def _in_whole_numbers(y: FloatArray) -> FloatArray:
+    """Stands for the frequencies of values that are not known yet."""
+    raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """The number of rows of the last axis with a value of at least `low` and below `high`."""
+
+    low: float
+    high: float
+
+    def __call__(self, y: FloatArray) -> FloatArray:
+        """The number of rows."""
+        out: FloatArray = ((y >= self.low) & (y < self.high)).sum(axis=-1).astype(np.float64)
+        return out
+
+
+def _frequencies(family: Any, observed: FloatArray, replicated: FloatArray) -> dict[str, Callable[[FloatArray], Any]]:
+    """The numbers of rows with each whole number that occurs, by its name."""
+    if not family.in_whole_numbers:
+        raise ValueError(
+            f"stat={FREQUENCIES!r} is for counts and ordered categories, whose values can be counted one by one: "
+            "leave stat out"
+        )
+    if family.has_cuts:
+        return {str(name): Frequency(k - 0.5, k + 0.5) for k, name in enumerate(family.categories)}
+    low = int(min(observed.min(), np.quantile(replicated, TAIL, method="lower")))
+    high = int(max(observed.max(), np.quantile(replicated, 1 - TAIL, method="higher")))
+    width = -(-(high - low + 1) // MOST_VALUES)
+    low -= low % width
+    starts = range(low, high + 1, width)
+    out: dict[str, Callable[[FloatArray], Any]] = {}
+    for start in starts:
+        below = start == low and float(replicated.min()) < low
+        above = start == starts[-1] and float(replicated.max()) >= start + width
+        end = start + width - 1
+        name = f"{start:,}" if width == 1 else f"{start:,} to {end:,}"
+        name = f"{end:,} or fewer" if below else f"{start:,} or more" if above else name
+        out[name] = Frequency(-np.inf if below else start - 0.5, np.inf if above else end + 0.5)
     return out
 
 
@@ -141,6 +201,11 @@ def replicated_statistics(
 ) -> tuple[dict[str, float], dict[str, FloatArray]]:
     """Each statistic of the response, and of `draws` replicated responses, (draws,)."""
     y, parts = replicated(res, draws, rng, target, what)
+    if FREQUENCIES in functions and functions[FREQUENCIES] is _in_whole_numbers:
+        first = next(parts)
+        counted = _frequencies(res.model.distribution, y, first)
+        functions = {name: each for name, each in functions.items() if name != FREQUENCIES} | counted
+        parts = chain([first], parts)
     observed = {name: float(_value(name, function, y[None])[0]) for name, function in functions.items()}
     out: dict[str, list[FloatArray]] = {name: [] for name in functions}
     for part in parts:
@@ -190,7 +255,7 @@ def _one_piece(res: Any, size: int, generator: np.random.Generator, i: int, whic
 
 def _value(name: str, function: Callable[[FloatArray], Any], y: FloatArray) -> FloatArray:
     """A statistic of each row of `y` (m, n), (m,)."""
-    if function in NAMED.values():
+    if isinstance(function, Frequency) or function in NAMED.values():
         return np.asarray(function(y), dtype=np.float64)
     values = [function(row) for row in y]
     if any(np.ndim(value) != 0 or not np.isfinite(value) for value in values):

@@ -38,7 +38,8 @@
 #' @param values Two values or levels of a variable to compare.
 #' @param data Rows over which changes are averaged; those of the fit by default.
 #' @param which For binomial and Poisson fits: changes of probabilities or expected counts (`"mean"`) or of the linear predictor (`"linear"`).
-#' @param stat Names of statistics (`"mean"`, `"sd"`, `"min"`, `"max"`, `"zeros"`, `"dispersion"`), or a named list of functions of a response. By default
+#' @param stat Names of statistics (`"mean"`, `"sd"`, `"min"`, `"max"`, `"zeros"`, `"dispersion"`; of counts and ordered categories also
+#'   `"frequencies"`, the numbers of rows with each value), or a named list of functions of a response. By default
 #'   those that say something of the family.
 #' @param draws Number of replicated responses.
 #' @param show What stands below each estimate: the posterior standard deviation (`"sd"`) or the interval (`"interval"`).

@@ -12,7 +12,13 @@ from pybayesridge.plots import predictive
 from pybayesridge.plots.frame import label, titled
 from pybayesridge.results.arguments import target_position
 from pybayesridge.results.leave_one_out import pit
-from pybayesridge.results.predictive_checks import Statistic, replicated, replicated_statistics, statistics
+from pybayesridge.results.predictive_checks import (
+    FREQUENCIES,
+    Statistic,
+    replicated,
+    replicated_statistics,
+    statistics,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,12 +44,16 @@ def plot_ppc(
 ) -> Axes:
     """Draw a posterior predictive check: the density of the response over those of replicated responses.
 
+    Of counts and ordered categories it is a rootogram: the numbers of rows with each value on a scale of square
+    roots, where deviations from numbers that are small and large are alike, with 95 % intervals of those of
+    replicated responses. ``ppc("frequencies")`` has the numbers.
+
     Parameters
     ----------
-    stat : {"mean", "sd", "min", "max"} or callable, optional
-        Draw a histogram of this statistic of replicated responses, with its observed value, in place of densities.
+    stat : {"mean", "sd", "min", "max", "zeros", "dispersion", "frequencies"} or callable, optional
+        Draw a histogram of this statistic of replicated responses, with its observed value.
     draws : int, optional
-        How many responses to replicate: by default 50 for densities and 1000 for a statistic.
+        How many responses to replicate: by default 50 for densities and 1000 for a statistic or a rootogram.
     rng : numpy.random.Generator, int or None
         Source of randomness; by default the picture is the same at each call.
     target : str or int, optional
@@ -66,6 +76,9 @@ def plot_ppc(
     names = res.model.data.targets
     i = target_position(names, target, "plot_ppc")
     name = label(names[i])
+    family = res.model.distribution
+    if stat is None and family.in_whole_numbers:
+        stat = FREQUENCIES
     if stat is not None:
         functions = statistics(stat)
         if len(functions) > 1:
@@ -73,13 +86,18 @@ def plot_ppc(
         of = next(iter(functions))
         count = positive_int("draws", STATISTICS if draws is None else draws)
         observed, found = replicated_statistics(res, functions, count, rng, i, "plot_ppc")
+        if of not in found:
+            rows = np.array(list(observed.values()))
+            title = f"{name}: rows with each value, observed and in {count:,} replicated responses"
+            counts = np.column_stack(list(found.values()))
+            return predictive.rootogram(list(found), rows, counts, xlabel=name, title=title, ax=ax)
         title = f"{name}: {of} of the observed and of replicated responses"
         xlabel = f"{of} of {name}" + ", as a share of trials" * (res.model.per_row == "trials")
         return predictive.statistic(observed[of], found[of], xlabel=xlabel, title=title, ax=ax)
-    if not res.model.distribution.has_density:
+    if not family.has_density:
         raise ValueError(
-            f"the response has no density: use {res.model.distribution.instead_of_residuals}, or name a statistic of "
-            "it, as in plot_ppc(stat='mean')"
+            f"the response has no density: use {family.instead_of_residuals}, or name a statistic of it, as in "
+            "plot_ppc(stat='mean')"
         )
     count = positive_int("draws", CURVES if draws is None else draws)
     y, parts = replicated(res, count, rng, i, "plot_ppc")
