@@ -27,7 +27,7 @@ NAME = "beta_binomial"
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
 SETTINGS = {
     f"{method}, n = {n}, p = {p}, {trials} trials": (method, n, p, trials, sets)
-    for method, n, p, trials, sets in (("laplace", 40, 4, 20, 120), ("ep", 40, 4, 20, 100))
+    for method, n, p, trials, sets in (("laplace", 40, 4, 20, 400), ("ep", 40, 4, 20, 400))
 }
 QUICK = {"laplace, n = 30, p = 2, 10 trials": ("laplace", 30, 2, 10, 3)}
 NOISE = ((0.1, 40, 4), (0.5, 40, 4))

@@ -28,9 +28,9 @@ PACKAGES = ["pybayesridge", "numpy", "scipy", "statsmodels"]
 SETTINGS = {
     f"{link}, {method}, n = {n}, p = {p}, {k} categories": (link, method, n, p, k, sets)
     for link, method, n, p, k, sets in (
-        ("logit", "ep", 60, 5, 4, 120),
-        ("logit", "laplace", 60, 5, 4, 120),
-        ("probit", "laplace", 60, 5, 4, 120),
+        ("logit", "ep", 60, 5, 4, 600),
+        ("logit", "laplace", 60, 5, 4, 400),
+        ("probit", "laplace", 60, 5, 4, 400),
     )
 }
 QUICK = {"logit, laplace, n = 40, p = 3, 3 categories": ("logit", "laplace", 40, 3, 3, 4)}
