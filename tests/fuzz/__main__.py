@@ -3,7 +3,7 @@
 And damaged files, see :mod:`tests.fuzz.files`; formulas with odd names, :mod:`tests.fuzz.formulas`; tables through
 every entrance, :mod:`tests.fuzz.entrances`; several penalties beside a grid, :mod:`tests.fuzz.bands`; the sampler of
 sets beside sums, :mod:`tests.fuzz.sets`, and for yes/no responses beside importance sampling,
-:mod:`tests.fuzz.yes_no_sets`.
+:mod:`tests.fuzz.yes_no_sets`; other responses and what must not change, :mod:`tests.fuzz.responses`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.fuzz.files import judge, make_damage
 from tests.fuzz.formulas import compare_formula, make_formula
 from tests.fuzz.linear_algebra import ENOUGH
 from tests.fuzz.problems import make_problem
+from tests.fuzz.responses import compare_responses, make_responses
 from tests.fuzz.selection import compare_choice, make_choice
 from tests.fuzz.sets import compare_sets, make_sets
 from tests.fuzz.yes_no import compare_yes_no, make_yes_no
@@ -39,6 +40,7 @@ KINDS = {
     "sets": (make_sets, compare_sets),
     "yes-no-sets": (make_yes_no_sets, compare_yes_no_sets),
     "bands": (make_bands, compare_bands),
+    "responses": (make_responses, compare_responses),
 }
 
 SHARE = {
@@ -51,10 +53,11 @@ SHARE = {
     "sets": 10,
     "yes-no-sets": 50,
     "bands": 10,
+    "responses": 50,
 }
 """There is one problem of a kind to so many that are asked for."""
 
-WITHOUT_ORACLE = ("files", "formulas", "entrances", "yes-no", "sets", "yes-no-sets", "bands")
+WITHOUT_ORACLE = ("files", "formulas", "entrances", "yes-no", "sets", "yes-no-sets", "bands", "responses")
 """Kinds that are compared with something else than the oracle in long double."""
 
 
