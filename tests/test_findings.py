@@ -197,6 +197,26 @@ def test_findings_go_to_r_and_come_back_for_its_report():
     assert back == [Finding(f.code, f.severity, None, f.sentence) for f in res.findings]
 
 
+@pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
+@pytest.mark.parametrize(("family", "words"), [("gaussian", "precision weights"), ("binomial", "frequency weights")])
+def test_weights_are_noted(model, family, words):
+    y, x = arrays()
+    y = y if family == "gaussian" else (y > np.median(y)).astype(float)
+    for weights in (None, np.resize([1.0, 2.0], len(y))):
+        res = model(y, x, family=family, weights=weights).fit("ep" if model is SpikeSlab else "em")
+        found = [found.text for found in res.findings if found.code == "weights"]
+        assert len(found) == (weights is not None)
+        assert not found or words in in_words(str(res.summary()))
+
+
+@pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
+def test_weights_of_moments_are_noted(model):
+    y, x = arrays()
+    for weights in (None, np.resize([1.0, 2.0], len(y))):
+        res = model.from_moments(Moments.from_arrays(y, x, weights=weights)).fit("ep" if model is SpikeSlab else "em")
+        assert ("weights" in [found.code for found in res.findings]) == (weights is not None)
+
+
 def test_findings_are_a_frame_for_who_wants_one():
     res, _ = made("several targets")
     table = pd.DataFrame(res.findings)

@@ -335,13 +335,13 @@ def test_without_rows(make, tmp_path):
     back = type(res).load(tmp_path / "fit.pickle")
     page = report(back, tmp_path)
     assert "do not contain the rows" in page.said()
-    assert "precision weights (no longer with the results)" in page.said()
-    assert "no longer" not in full.said()
+    assert "precision weights (not with the results)" in page.said()
+    assert "not with the results" not in full.said()
     assert "normal QQ plot" in full.said()
     assert "normal QQ plot" not in page.said()
     pd.testing.assert_frame_equal(page.numbers(), full.numbers(), rtol=SAME)
     again = report(pickle.loads(pickle.dumps(make(n=40))), tmp_path)
-    assert "no longer" not in again.said()
+    assert "Weights none" in again.said()
 
 
 def many_targets(q=12):

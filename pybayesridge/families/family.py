@@ -166,6 +166,7 @@ class Family:
     codes_itself: ClassVar[bool] = False
     counts_rows: ClassVar[bool] = True
     weights_are: ClassVar[str] = "frequency"
+    on_weights: ClassVar[str] = "Rows have frequency weights: a row of weight 3 counts as three rows."
     scale_of: ClassVar[str] = "link"
     predicted: ClassVar[str] = "prediction"
     predicts_shares: ClassVar[bool] = False

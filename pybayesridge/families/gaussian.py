@@ -35,6 +35,10 @@ class GaussianFamily(Family):
     is_linear: ClassVar[bool] = True
     counts_rows: ClassVar[bool] = False
     weights_are: ClassVar[str] = "precision"
+    on_weights: ClassVar[str] = (
+        "Rows have precision weights, of which only the ratios matter: the noise variance is that of a row of "
+        "average weight."
+    )
     scale_of: ClassVar[str] = "data"
     mass: ClassVar[str] = "density"
     variance: ClassVar[str] = "variance"

@@ -122,7 +122,8 @@ class LinearModel(StreamedModel):
         self.standardize = bool(standardize)
         self.nobs = self.source.n
         self.one_target = isinstance(data.ynames, str)
-        self.weighted = data.weights is not None
+        even = self.source.weight_mean == 1 and self.source.log_weights == 0
+        self.weighted = data.weights is not None or (self.source.from_moments and not even)
         self.precision_loss = 0.0
         self.data: ModelData = data
         self.endog: Any = data.endog

@@ -164,7 +164,7 @@ def _weights(model: LinearModel) -> str:
     kind, relative = f"{model.distribution.weights_are} weights", not model.distribution.counts_rows
     weights = model.weights if relative else model.data.weights
     if weights is None:
-        return f"{kind} (no longer with the results)"
+        return f"{kind} (not with the results)"
     return f"{kind}, {number(weights.min())} to {number(weights.max())}{' times their mean' if relative else ''}"
 
 

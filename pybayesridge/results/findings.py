@@ -575,6 +575,8 @@ def on_data(res: LinearEstimates) -> list[Finding]:
         out.append(note("constant-serves", f"The column {name!r} serves as the intercept."))
     if data.n_dropped:
         out.append(note("rows-left-out", f"{data.n_dropped} row(s) with missing values were left out."))
+    if res.model.weighted:
+        out.append(note("weights", res.model.distribution.on_weights))
     zero_one = res.model.zero_one
     if zero_one is not None and zero_one.any():
         out.append(note("yes-no-response", ZERO_ONE, _targets(res, zero_one)))
