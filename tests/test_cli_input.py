@@ -338,6 +338,15 @@ def test_a_european_file(frame, data, tmp_path, capsys):
     assert "--decimal ," in refused(capsys, "predict", tmp_path / "fit.pickle", path, *options[:2], *options[4:])
 
 
+@pytest.mark.parametrize("numbers", [["1,234", "900", "12,345.5", "7,100"], ["1,234", "2,345", "3,456", "7,100"]])
+def test_commas_that_may_separate_thousands(numbers, tmp_path, capsys):
+    path = tmp_path / "d.csv"
+    pd.DataFrame({"y": numbers, "x": [1.0, 2.5, 3.0, 5.0]}).to_csv(path, index=False)
+    for formula in ("y ~ x", "x ~ y"):
+        told = refused(capsys, "ridge", formula, path)
+        assert "column(s) 'y' hold numbers with commas, which may separate thousands" in told
+
+
 @pytest.mark.parametrize(("sep", "given"), [("\t", "tab"), ("\t", "\\t"), ("|", "|"), (" ", " "), (";", ";")])
 def test_separators(sep, given, frame, data, tmp_path, capsys):
     path = tmp_path / "data.txt"
@@ -571,7 +580,7 @@ def test_closed_streams(data):
 def test_a_full_disk(data, saved, capsys):
     command = [sys.executable, "-m", "pybayesridge"]
     calls = [["ridge", "y ~ x1", data], ["ridge", "y ~ x1", data, "--json"], ["predict", str(saved), data]]
-    for call in share(calls, 3):
+    for call in (*share(calls, 3), *share([["--help"], ["ridge", "--help"], ["--version"]], 3)):
         with open("/dev/full", "w", encoding="utf-8") as full:
             done = subprocess.run([*command, *call], stdout=full, stderr=subprocess.PIPE, text=True)
         assert done.returncode == 2

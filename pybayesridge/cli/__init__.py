@@ -25,9 +25,9 @@ BROKEN_PIPE = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0, or 2 after one line on stderr for bad input."""
     _open_closed_streams()
-    arguments = make_parser().parse_args(argv)
     _let_stdout_take_any_text()
     try:
+        arguments = make_parser().parse_args(argv)
         arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:

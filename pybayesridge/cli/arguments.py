@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -59,6 +60,14 @@ class Parser(argparse.ArgumentParser):
         if add is not None:
             add(self)
         return super().parse_known_args(args, namespace)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write help at once: argparse hides that it could not be written."""
+        if file is sys.stdout:
+            file.write(message)
+            file.flush()
+        else:
+            super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2 after one line on stderr."""

@@ -18,11 +18,13 @@ from pybayesridge.cli.as_json import as_json
 from pybayesridge.cli.checks import model_checks
 from pybayesridge.cli.conditions import rows_where
 from pybayesridge.cli.tables import (
+    DECIMAL_COMMA,
+    THOUSANDS,
     TextFormat,
-    decimal_commas,
     numbers_among_text,
     output_kind,
     read_table,
+    with_commas,
     write_table,
 )
 from pybayesridge.cli.terminal import progress, warnings_as_lines
@@ -106,7 +108,7 @@ def predict(arguments: argparse.Namespace) -> None:
             given["new_levels"] = arguments.new_levels
         numbers = [] if spec is None else set(spec.variables) - set(text)
         read = [name for name in numbers if name in frame.columns]
-        _refuse_decimal_commas(arguments, frame, read)
+        _refuse_commas(arguments, frame, read)
         with progress("predicting", quiet=arguments.quiet):
             out = results.get_prediction(frame, **given, **sizes).summary_frame(alpha=arguments.alpha)
     if isinstance(out.columns, pd.MultiIndex):
@@ -198,13 +200,21 @@ def _check_columns(arguments: argparse.Namespace, frame: pd.DataFrame) -> None:
     for what in PER_ROW:
         if getattr(arguments, what, None) is not None:
             _check_column(f"--{what}", getattr(arguments, what), frame)
-    _refuse_decimal_commas(arguments, frame, read)
+    _refuse_commas(arguments, frame, read)
     for sentence in numbers_among_text(frame, read):
         warnings.warn(sentence, PybayesridgeWarning, stacklevel=2)
 
 
-def _refuse_decimal_commas(arguments: argparse.Namespace, frame: pd.DataFrame, names: list[str]) -> None:
-    found = [] if arguments.decimal is not None else decimal_commas(frame, names)
+def _refuse_commas(arguments: argparse.Namespace, frame: pd.DataFrame, names: list[str]) -> None:
+    if arguments.decimal is not None:
+        return
+    thousands = with_commas(frame, names, THOUSANDS)
+    if thousands:
+        raise ValueError(
+            f"column(s) {listed(thousands)} hold numbers with commas, which may separate thousands: take them out of "
+            "the file, or use --decimal , for decimal commas (or --decimal . if these are levels of a factor)"
+        )
+    found = with_commas(frame, names, DECIMAL_COMMA)
     if found:
         raise ValueError(
             f"column(s) {listed(found)} hold numbers with decimal commas: use --decimal , (or --decimal . if these "

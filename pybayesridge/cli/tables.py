@@ -34,7 +34,11 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 
 SEPARATORS = (";", "\t", "|", ",")
 
-NUMBER_WITH_COMMA = r"\s*[+-]?\d*,?\d+(?:[eE][+-]?\d+)?\s*"
+DECIMAL_COMMA = r"\s*[+-]?\d*,?\d+(?:[eE][+-]?\d+)?\s*"
+"""A number with a decimal comma, or a whole one."""
+
+THOUSANDS = r"\s*[+-]?\d{1,3}(?:,\d{3})*(?:\.\d*)?\s*"
+"""A number whose commas may separate thousands."""
 
 QUOTE, BYTE_ORDER_MARK = '"', "\ufeff"
 
@@ -205,12 +209,12 @@ def _numbers_or_factor(dtype: Any) -> bool:
     return pd.api.types.is_numeric_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype)
 
 
-def decimal_commas(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Names of the columns of text in which every value is a number with a decimal comma, or a whole one."""
+def with_commas(frame: pd.DataFrame, names: Sequence[str], number: str) -> list[str]:
+    """Names of the columns of text in which every value is such a number, and some have a comma."""
     out = []
     for name in _text_columns(frame, names):
         given = frame[name].dropna().astype(str)
-        if len(given) and given.str.fullmatch(NUMBER_WITH_COMMA).all() and given.str.contains(",", regex=False).any():
+        if len(given) and given.str.fullmatch(number).all() and given.str.contains(",", regex=False).any():
             out.append(name)
     return out
 
