@@ -92,6 +92,16 @@ def test_arguments_of_another_family_are_refused(data, name, argument):
         BayesRidge(data["yes"], data[["a", "b"]], family=name, **{argument: ARGUMENTS[argument]})
 
 
+@pytest.mark.parametrize(("family", "given"), [("student-t", {"df": 4.0}), ("ordinal", {"categories": [0, 1]})])
+def test_selections_say_which_families_they_have(data, family, given):
+    with pytest.raises(
+        ValueError, match=f"SpikeSlab does not have family='{family}', but 'gaussian', .*; use BayesRidge"
+    ):
+        SpikeSlab(data["yes"], data[["a", "b"]], family=family, **given)
+    with pytest.raises(ValueError, match=f"requires family='{family}'"):
+        SpikeSlab.from_formula("yes ~ a", data, **given)
+
+
 @pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if not family.has_cuts])
 def test_every_family_answers_what_outputs_ask(name):
     family = FAMILIES[name]()

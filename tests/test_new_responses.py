@@ -115,6 +115,12 @@ def test_where_there_are_none():
     assert "obs_ci_lower" not in linear.summary_frame()
     with pytest.raises(ValueError, match="is one of two values; for a number of successes pass trials="):
         prediction.conf_int(obs=True)
+    successes = BayesRidge.from_formula("event ~ a", data.assign(two=2), family="binomial", trials="two").fit(
+        "laplace"
+    )
+    of_successes = successes.get_prediction(NEW)
+    with pytest.raises(ValueError, match="number of successes depends on its number of trials: pass trials="):
+        of_successes.conf_int(obs=True)
     with pytest.raises(ValueError, match="a linear predictor"):
         linear.conf_int(obs=True)
 

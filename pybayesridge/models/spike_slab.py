@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -93,6 +93,8 @@ class SpikeSlab(BeforeFit, SelectionModel):
         name of a column. The rate is per unit of it.
     dispersion : float, for ``family="negative-binomial"``
         alpha of the notes, between 1e-8 and 1000; by default it is integrated out.
+    categories, df
+        Of families that only :class:`BayesRidge` has: an error says so.
     missing : {"raise", "drop"}
         Treatment of rows with missing values.
 
@@ -227,9 +229,11 @@ class SpikeSlab(BeforeFit, SelectionModel):
         family: FamilyLike = "gaussian",
         link: str | None = None,
         event: object = None,
+        categories: Sequence[Any] | None = None,
         trials: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
         dispersion: float | None = None,
+        df: float | None = None,
         missing: str = "raise",
         formula_data: FormulaData | None = None,
     ) -> None:
@@ -242,9 +246,11 @@ class SpikeSlab(BeforeFit, SelectionModel):
             family,
             link=link,
             event=event,
+            categories=categories,
             trials=trials,
             exposure=exposure,
             dispersion=dispersion,
+            df=df,
             noise_var=noise_var,
         )
         self.slab_var = None if slab_var is None else positive("slab_var", slab_var)

@@ -262,7 +262,10 @@ def no_interval(family: Any, which: str, extent: FloatArray | None) -> str:
         return "a linear predictor (which='linear') is no response"
     if family.per_row != "trials" or extent is not None:
         return ""
-    return "a new yes/no response is one of two values; for a number of successes pass trials= to get_prediction()"
+    of_trials = "pass trials= to get_prediction()"
+    if family.counts:
+        return f"a new number of successes depends on its number of trials: {of_trials}"
+    return f"a new yes/no response is one of two values; for a number of successes {of_trials}"
 
 
 def new_quantiles(
