@@ -10,7 +10,7 @@
 #' @param data The data of the fit; by default those kept by the fit or named in its call.
 #' @param newdata New data.
 #' @param exponentiate For a binomial or ordinal fit with the logit link or a Poisson fit: whether estimates and intervals are odds or rate ratios (the
-#'   standard deviation stays that of the coefficient). Otherwise `FALSE`: coefficients are on the scale of the response.
+#'   standard deviation stays that of the coefficient); of fits with terms such as `(1 | g)` those of `effects = "fixed"`. Otherwise `FALSE`: coefficients are on the scale of the response.
 #' @param effects Of fits with terms such as `(1 | g)`, as in 'broom.mixed': one or several of `"fixed"` (all coefficients but the
 #'   effects of groups), `"ran_vals"` (these) and `"ran_pars"` (the standard deviations). Of other fits not used.
 #' @param parametric Given by `mice::pool()`, which applies Rubin's rules to the estimates and standard deviations;
@@ -50,7 +50,7 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, expone
   }
   check_exponentiate(x, exponentiate)
   if (length(group_bands_of(x))) {
-    return(tidy_effects(x, effects, conf.int, check_level(conf.level)))
+    return(tidy_effects(x, effects, conf.int, check_level(conf.level), exponentiate))
   }
   b <- as.matrix(x$coefficients)
   sd <- as.matrix(x$bse)
@@ -68,15 +68,20 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, expone
       out$conf.low <- limits[, 1L, i]
       out$conf.high <- limits[, 2L, i]
     }
-    scaled <- intersect(c("estimate", "conf.low", "conf.high"), names(out))
-    if (exponentiate) out[scaled] <- lapply(out[scaled], exp)
-    out
+    if (exponentiate) as_ratios(out) else out
   })
   as_tibble(do.call(rbind, rows))
 }
 
+# Estimates and intervals of logs of ratios as those of the ratios.
+as_ratios <- function(table) {
+  scaled <- intersect(c("estimate", "conf.low", "conf.high"), names(table))
+  table[scaled] <- lapply(table[scaled], exp)
+  table
+}
+
 # The parts of a fit with effects of groups, as those of 'broom.mixed'.
-tidy_effects <- function(x, effects, conf.int, level) {
+tidy_effects <- function(x, effects, conf.int, level, exponentiate) {
   valid <- c("fixed", "ran_vals", "ran_pars")
   if (!is.character(effects) || !length(effects) || !all(effects %in% valid)) {
     stop("'effects' must be among ", paste0("\"", valid, "\"", collapse = ", "), call. = FALSE)
@@ -88,7 +93,8 @@ tidy_effects <- function(x, effects, conf.int, level) {
       part <- data.frame(
         effect = effect, group = found$group, level = found$level, term = found$term, estimate = found$mean, std.error = found$sd
       )
-      if (conf.int) cbind(part, conf.low = found$lower, conf.high = found$upper) else part
+      if (conf.int) part <- cbind(part, conf.low = found$lower, conf.high = found$upper)
+      if (exponentiate && effect == "fixed") as_ratios(part) else part
     })
     out <- do.call(rbind, parts)
     if (length(x$targets) > 1L) cbind(response = x$targets[i], out) else out

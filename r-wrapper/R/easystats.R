@@ -59,6 +59,20 @@ model_info.pybayesridge_fit <- function(x, verbose = TRUE, ...) {
   out
 }
 
+# Else the factors of groups, as in (1 | g), would be predictors like others.
+#' @exportS3Method insight::find_predictors
+find_predictors.pybayesridge_fit <- function(x, effects = c("fixed", "random", "all"), ..., flatten = FALSE) {
+  effects <- match.arg(effects)
+  out <- NextMethod(effects = "fixed", flatten = FALSE)
+  groups <- unique(unlist(lapply(group_bands_of(x), function(band) band$groups$variables)))
+  if (!is.null(groups)) {
+    of_fit <- list(conditional = setdiff(out$conditional, x$band_terms$only_groups), random = groups)
+    wanted <- list(fixed = "conditional", random = "random", all = names(of_fit))[[effects]]
+    out <- Filter(length, of_fit[wanted])
+  }
+  if (!length(out)) NULL else if (flatten) unique(unlist(out, use.names = FALSE)) else out
+}
+
 #' @rdname easystats.pybayesridge_fit
 #' @exportS3Method insight::get_parameters
 get_parameters.pybayesridge_fit <- function(x, ndraws = 4000, seed = 0, ...) draws_frame(x, ndraws, seed)

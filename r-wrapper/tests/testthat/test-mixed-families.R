@@ -207,6 +207,14 @@ test_that("other tables, questions and files know the bands", {
   if (requireNamespace("generics", quietly = TRUE)) {
     expect_identical(generics::tidy(fit, effects = "ran_pars", conf.int = TRUE)$term, "sd__(Intercept)")
     expect_identical(generics::tidy(fit)$term, c("(Intercept)", "x"))
+    tables <- lapply(c(FALSE, TRUE), function(ratios) {
+      generics::tidy(fit, conf.int = TRUE, exponentiate = ratios, effects = c("fixed", "ran_vals", "ran_pars"))
+    })
+    scaled <- c("estimate", "conf.low", "conf.high")
+    fixed <- tables[[1]]$effect == "fixed"
+    expect_equal(log(as.matrix(tables[[2]][fixed, scaled])), as.matrix(tables[[1]][fixed, scaled]))
+    expect_equal(tables[[2]][!fixed, ], tables[[1]][!fixed, ])
+    expect_equal(tables[[2]]$std.error, tables[[1]]$std.error)
   }
   expect_close(contrast(fit, "`g[a]` - `g[b]`")$mean, coef(fit)["g[a]"] - coef(fit)["g[b]"], mixtures_over_variances)
   expect_identical(nrow(ppc(fit, "mean", draws = 100)), 1L)
