@@ -1,9 +1,12 @@
 """The compiled pass over wide columns against the pass by NumPy and BLAS, and what is left to the latter."""
 
+import shutil
+import warnings
+
 import numpy as np
 import pytest
 
-from pybayesridge import BayesRidge
+from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.compiled import compiler
 from pybayesridge.compiled import library as compiled_library
 from pybayesridge.design import crossproducts, wide_compiled
@@ -177,6 +180,35 @@ def test_a_ridge_needs_neither_a_compiler_nor_the_library(monkeypatch, tmp_path)
     finally:
         compiled_library.built.cache_clear()
     np.testing.assert_allclose(res.params, known.params, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+def test_the_first_selection_compiles_before_it_takes_its_way(family, monkeypatch, tmp_path):
+    """Without the library the design has other last digits, and walks are others then."""
+    x, place, made = columns(), tmp_path / "lib.so", compiled_library.library()._name
+    y = x[:, 0] + columns(N, 1)[:, 0]
+    y = y if family == "gaussian" else (y > 0).astype(int)
+
+    def fit():
+        return SpikeSlab(y, x, family=family).fit("exact", maxiter=20_000)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        monkeypatch.setattr(compiled_library, "_places", lambda: (place, place))
+        monkeypatch.setattr(compiler, "compile_library", lambda target: shutil.copy(made, target))
+        caches = compiled_library.library, compiled_library.built
+        for each in caches:
+            each.cache_clear()
+        try:
+            assert compiled_library.built() is None
+            first = fit()
+            assert compiled_library.built() is not None
+            second = fit()
+        finally:
+            for each in caches:
+                each.cache_clear()
+    np.testing.assert_array_equal(first.inclusion_prob, second.inclusion_prob)
+    np.testing.assert_array_equal(first.params, second.params)
 
 
 def test_a_library_that_cannot_be_loaded_is_none(monkeypatch, tmp_path):

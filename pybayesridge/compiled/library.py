@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -80,6 +81,15 @@ def library() -> ctypes.CDLL:
     compiler.compile_library(cached)
     built.cache_clear()
     return _loaded(cached)
+
+
+def compile_if_possible() -> None:
+    """Compile the library if it is nowhere, before what can do without it runs: it then runs as it would later.
+
+    Without a compiler nothing happens: what cannot do without says so.
+    """
+    with suppress(OSError, RuntimeError):
+        library()
 
 
 @lru_cache(maxsize=1)

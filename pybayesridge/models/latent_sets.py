@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pybayesridge.compiled.library import compile_if_possible
 from pybayesridge.design.design import Design
 from pybayesridge.ep.methods import SelectionMethod
 from pybayesridge.ep.model.least_squares import Data
@@ -29,6 +30,9 @@ def fit(
 ) -> GeneralizedSpikeSlabResults:
     """Fit a model by one of its methods with checked options."""
     chosen = options_of(entry, options, model.expected_size)
+    if "mcse" in entry.options:
+        # A design with other last digits would have other walks.
+        compile_if_possible()
     design, (data, rotation) = model.prepare(lambda *made: prepared(model, *made))
     # The response is not scaled: it stands for itself in the likelihood.
     design = replace(design, y_norm=np.ones(1), y_on_z=np.zeros((design.block.k, 1)))

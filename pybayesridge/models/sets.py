@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pybayesridge.compiled.library import compile_if_possible
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.ep.methods import SelectionMethod, Task
@@ -18,6 +19,7 @@ from pybayesridge.progress import line
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.selection.doubt import check_selection, doubts_of
+from pybayesridge.selection.enumeration import MAX_UNITS
 from pybayesridge.selection.options import options_of, stored, with_progress
 from pybayesridge.selection.posterior import posterior_of
 from pybayesridge.text import listed
@@ -32,6 +34,9 @@ def fit(model: SpikeSlab, entry: SelectionMethod, options: dict[str, Any], recip
     chosen = options_of(entry, options, model.expected_size)
     if start is not None and not entry.takes_start:
         raise ValueError(f"start is for expectation propagation, not for method={entry.name!r}")
+    if "mcse" in entry.options and len(model.data.exog_columns) > MAX_UNITS:
+        # A design with other last digits would have other walks.
+        compile_if_possible()
     design, (data, rotation) = model.prepare(lambda *made: prepared(model, *made))
     task = Task(
         data,
