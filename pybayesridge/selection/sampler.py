@@ -49,7 +49,7 @@ from pybayesridge.selection.unseen import Unseen, unseen
 STEPS = (64, 10_000)
 """Steps between passes: a fourth of the number of units, but at least and at most so many."""
 
-LEAST_STEPS = 16_384
+LEAST_STEPS = 10_240
 """Steps of a walker that count, at least, if there are few units: fewer do not find what is rare and apart, so that
 differences from the sum over all sets are larger than stated errors (``python -m tests.fuzz``)."""
 
@@ -420,9 +420,8 @@ class Walk:
             # As many sets as there are of this size, all of them as probable, would not do either.
             n = self.problem.units.n
             others = gammaln(n + 1.0) - gammaln(units.size + 1.0) - gammaln(n - units.size + 1.0)
-            if self.tiers:
-                # There are so many sizes and nodes that each has a small part of the posterior.
-                others += np.log(n * self.grid.log_g.size)
+            # There are so many sizes and nodes that each may have a small part of the posterior.
+            others += np.log(n * self.grid.log_g.size)
             if value[i] + others < most - HOPELESS:
                 self.walkers.start(i, *best, None)
                 moved = True

@@ -82,15 +82,16 @@ def test_states_that_are_not_kept_count_as_passes():
     assert recorder.after(0).sizes.tolist() == [1, 3, 4, 6, 7]
 
 
-def test_walkers_in_large_sets_of_many_columns_stay():
+@pytest.mark.parametrize("d", [300, 600])
+def test_walkers_in_large_sets_of_many_columns_stay(d):
     """Each of so many sizes and values of g has little of the posterior, and is visited nevertheless."""
-    problem, rng = noise(30, 600), np.random.default_rng(1)
+    problem, rng = noise(30, d), np.random.default_rng(1)
     grid = grid_of(problem, Given())
     nodes = grid.log_g.size
     walk = Walk(problem, grid, [Start(np.arange(i), 3, "given") for i in range(4)], rng, problem.d, None)
     walk.adapt(200_000)
-    assert walk.walkers.weight_of(np.array([600]))[0] < 0.5
-    units = np.sort(rng.choice(600, 450, replace=False))
+    assert walk.walkers.weight_of(np.array([d]))[0] < 0.5
+    units = np.sort(rng.choice(d, 3 * d // 4, replace=False))
     below = np.empty(nodes)
     moved = np.zeros(nodes, dtype=bool)
     for node in range(nodes):
@@ -98,8 +99,8 @@ def test_walkers_in_large_sets_of_many_columns_stay():
             walk.walkers.start(i, np.arange(0), nodes // 2, None)
         walk.walkers.start(0, units, node, None)
         at, best = (walk._log_joint(*walk.walkers.state(i)) for i in (0, 1))
-        below[node] = best - at - log_sets(600, np.array([450]))[0]
+        below[node] = best - at - log_sets(d, np.array([3 * d // 4]))[0]
         moved[node] = walk._leave()
-    allowed = np.log(600 * nodes)
+    allowed = np.log(d * nodes)
     assert ((below > HOPELESS) & (below < HOPELESS + allowed)).any()
     np.testing.assert_array_equal(moved, below > HOPELESS + allowed)
