@@ -164,7 +164,7 @@ def evidence(problem: Problem, grid: Grid, trace: Trace) -> tuple[float, float]:
     halves = [np.flatnonzero(trace.walker % 2 == part) for part in (0, 1)]
     if min(half.size for half in halves) == 0:
         return np.nan, np.inf
-    best = [heaviest(trace, half, EVIDENCE_SETS) for half in halves]
+    best = [_often(heaviest(trace, half, EVIDENCE_SETS), half.size) for half in halves]
     found = []
     for use, some in zip(halves[::-1], best, strict=True):
         joint = float(logsumexp(log_joints(problem, grid, trace.sets_of(np.array([at for _, at, _ in some])))))
@@ -174,6 +174,11 @@ def evidence(problem: Problem, grid: Grid, trace: Trace) -> tuple[float, float]:
         return np.nan, np.inf
     # The halves' sets are much the same, their estimates are of different walkers.
     return float(value.mean()), float(max(0.5 * np.sqrt((se**2).sum()), 0.5 * np.ptp(value)))
+
+
+def _often(sets: list[tuple[np.uint64, int, float]], n_states: int) -> list[tuple[np.uint64, int, float]]:
+    """Those that more than one state has, if there are any: the others hardly recur, and large ones take time."""
+    return [one for one in sets if one[2] * n_states > 1.5] or sets
 
 
 def _evidence(trace: Trace, use: IntArray, keys: list[np.uint64], joint: float) -> tuple[float, float]:
