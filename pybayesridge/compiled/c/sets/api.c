@@ -22,7 +22,7 @@ EXPORT void run_free(Run *run) {
     if (run->near) forget_neighbours(run);
     void *own[] = {run->walker, run->near, run->similar, run->h, run->u,
                    run->factor, run->factor_n, run->solution, run->s, run->reach, run->v_in, run->b_in,
-                   run->cross_terms, run->weighted, run->flat, run->block, run->columns, run->exchanged, run};
+                   run->cross_terms, run->weighted, run->flat, run->block, run->columns, run->exchanged, run->chosen, run->sum, run};
     for (size_t e = 0; e < sizeof own / sizeof *own; e++) free(own[e]);
 }
 
@@ -46,8 +46,10 @@ EXPORT Run *run_new(const Problem *p, int64_t n_walkers) {
     run->weighted = numbers(p->n);
     run->flat = numbers((p->n + p->fixed + 1) * p->fixed);
     run->factor_n = numbers(1);
-    run->exchanged = calloc((size_t)p->n_units, sizeof *run->exchanged);
-    int good = run->walker && run->near && run->similar && run->s && run->v_in && run->reach && run->b_in && run->cross_terms && run->weighted && run->flat && run->factor_n && run->exchanged;
+    run->exchanged = calloc((size_t)p->d, sizeof *run->exchanged);
+    run->chosen = calloc((size_t)p->n_units, sizeof *run->chosen);
+    run->sum = numbers(p->n * p->n);
+    int good = run->walker && run->near && run->similar && run->s && run->v_in && run->reach && run->b_in && run->cross_terms && run->weighted && run->flat && run->factor_n && run->exchanged && run->chosen && run->sum;
     for (int64_t i = 0; good && i < n_walkers; i++) {
         Walker *w = run->walker + i;
         w->place = malloc((size_t)columns * sizeof *w->place);

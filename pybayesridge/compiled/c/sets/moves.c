@@ -32,6 +32,9 @@
 /* Numbers of units that such a move chooses from; 2 to the power of this, less one, at most `FEW_TOGETHER`. */
 #define POWERS 2
 
+/* Members whose weights are summed to draw some of them. */
+#define GROUP 64
+
 /* Share of the moves of several of which all units that move have the same part, where far more than the second are in:
    births by the probabilities of all sets are then too often of the same units. */
 #define EVENLY 0.5
@@ -196,58 +199,84 @@ static double birth_outside(const Problem *p, const Walker *w) {
     return 1.0 - inside;
 }
 
-static int is_among(const int64_t *unit, int64_t count, int64_t one) {
-    for (int64_t i = 0; i < count; i++)
-        if (unit[i] == one) return 1;
-    return 0;
+/* Units that a move changes, in their order; those of run->chosen. */
+typedef struct {
+    int64_t count, unit[MOST_TOGETHER];
+} Chosen;
+
+static void choose(Run *run, Chosen *some, int64_t unit) {
+    run->chosen[unit] = 1;
+    some->unit[some->count++] = unit;
 }
 
-/* A unit that is out and not among the first of those given, by the weights of births; -1 if none was found. */
-static int64_t draw_outside(const Problem *p, Walker *w, const int64_t *unit, int64_t count) {
+/* A unit that is out and not chosen yet, by the weights of births; -1 if none was found. */
+static int64_t draw_outside(const Run *run, Walker *w) {
+    const Problem *p = run->problem;
     for (int tries = 0; tries < MOST_TRIES; tries++) {
         const int64_t one = draw_birth(p, w);
-        if (w->unit_place[one] < 0 && p->birth[one] > 0.0 && !is_among(unit, count, one)) return one;
+        if (w->unit_place[one] < 0 && p->birth[one] > 0.0 && !run->chosen[one]) return one;
     }
     return -1;
 }
 
-/* A unit that is in, by weights `weight` of the members, which sum to `total`; its own becomes 0. -1 if none may. */
-static int64_t draw_of_members(Walker *w, double *weight, double total) {
-    double point = uniform(w) * total;
+/* The sum of some weights, the first of which is `first`. */
+static double group_sum(const double *weight, int64_t first, int64_t n) {
+    double sum = 0.0;
+    for (int64_t l = first; l < n && l < first + GROUP; l++) sum += weight[l];
+    return sum;
+}
+
+/* The last of n weights from `first` on that is not 0 and before which a number ends, of which it takes them; -1 if all
+   are 0. */
+static int64_t where(const double *weight, int64_t first, int64_t n, double *number) {
     int64_t at = -1;
-    for (int64_t l = 0; l < w->n_in; l++) {
+    for (int64_t l = first; l < n; l++) {
         if (!(weight[l] > 0.0)) continue;
         at = l;
-        if ((point -= weight[l]) < 0.0) break;
+        if (*number < weight[l]) break;
+        *number -= weight[l];
     }
-    if (at < 0) return -1;
+    return at;
+}
+
+/* A unit that is in, by the weights of the members, which sum to `total`; its own becomes 0. -1 if none may. `group`:
+   sums of `GROUP` weights each. */
+static int64_t draw_of_members(Walker *w, double *weight, double *group, double total) {
+    double point = uniform(w) * total;
+    const int64_t of = where(group, 0, (w->n_in + GROUP - 1) / GROUP, &point), first = of * GROUP;
+    if (of < 0) return -1;
+    const int64_t at = where(weight, first, w->n_in < first + GROUP ? w->n_in : first + GROUP, &point);
     weight[at] = 0.0;
+    group[of] = group_sum(weight, first, w->n_in);
     return w->unit[at];
 }
 
-/* A unit that is out and not among the first of those given, all as likely; -1 if none was found. */
-static int64_t draw_any_outside(const Problem *p, Walker *w, const int64_t *unit, int64_t count) {
+/* A unit that is out and not chosen yet, all as likely; -1 if none was found. */
+static int64_t draw_any_outside(const Run *run, Walker *w) {
+    const Problem *p = run->problem;
     for (int tries = 0; tries < MOST_TRIES; tries++) {
         const int64_t one = (int64_t)below(w, (uint64_t)p->n_units);
-        if (w->unit_place[one] < 0 && p->birth[one] > 0.0 && !is_among(unit, count, one)) return one;
+        if (w->unit_place[one] < 0 && p->birth[one] > 0.0 && !run->chosen[one]) return one;
     }
     return -1;
 }
 
 /* As `choose_units`, of units that are all as likely. */
-static int choose_evenly(Run *run, Walker *w, int in, int64_t count, int64_t *unit, double *log_there, double *log_back) {
+static int choose_evenly(Run *run, Walker *w, int in, int64_t count, Chosen *some, double *log_there, double *log_back) {
     const Problem *p = run->problem;
     int64_t larger = 0, width_in = 0;
-    double births = 0.0, deaths = 0.0, *weight = run->h;
+    double births = 0.0, deaths = 0.0, *weight = run->h, *group = run->u;
     for (int64_t l = 0; l < w->n_in; l++) larger += (weight[l] = p->death[w->unit[l]] > 0.0) > 0.0;
     if (in) larger += count;
+    for (int64_t l = 0; l < w->n_in; l += GROUP) group[l / GROUP] = group_sum(weight, l, w->n_in);
     if (larger < count || (double)(p->n_free - larger + 1) < LEAST_OUTSIDE * (double)p->n_units) return 0;
     for (int64_t i = 0; i < count; i++) {
-        unit[i] = in ? draw_any_outside(p, w, unit, i) : draw_of_members(w, weight, (double)(larger - i));
-        if (unit[i] < 0) return 0;
+        const int64_t unit = in ? draw_any_outside(run, w) : draw_of_members(w, weight, group, (double)(larger - i));
+        if (unit < 0) return 0;
+        choose(run, some, unit);
         births -= log((double)(p->n_free - larger + 1 + i));
         deaths -= log((double)(larger - i));
-        width_in += in ? width(p, unit[i]) : 0;
+        width_in += in ? width(p, unit) : 0;
     }
     *log_there = in ? births : deaths;
     *log_back = in ? deaths : births;
@@ -257,31 +286,33 @@ static int choose_evenly(Run *run, Walker *w, int in, int64_t count, int64_t *un
 /* The units of a move of several: how likely they are proposed, and the way back. 0 if there is no such move. They come
    in by the weights of births of units that are out, one after the other, and leave by those of deaths in the opposite
    order. */
-static int choose_units(Run *run, Walker *w, int in, int64_t count, int64_t *unit, double *log_there, double *log_back) {
+static int choose_units(Run *run, Walker *w, int in, int64_t count, Chosen *some, double *log_there, double *log_back) {
     const Problem *p = run->problem;
-    double total = death_weight(p, w), outside = birth_outside(p, w), *weight = run->h;
+    double total = death_weight(p, w), left = total, outside = birth_outside(p, w), *weight = run->h, *group = run->u;
     int64_t width_in = 0;
     for (int64_t l = 0; l < w->n_in; l++) weight[l] = p->death[w->unit[l]];
+    for (int64_t l = 0; l < w->n_in; l += GROUP) group[l / GROUP] = group_sum(weight, l, w->n_in);
     for (int64_t i = 0; i < count; i++) {
         if (in) {
             if (outside < LEAST_OUTSIDE) return 0;
-            unit[i] = draw_outside(p, w, unit, i);
-            if (unit[i] < 0) return 0;
-            total += p->death[unit[i]];
-            *log_there += p->log_birth[unit[i]] - log(outside);
-            outside -= p->birth[unit[i]];
-            *log_back += log(p->death[unit[i]] / total);
-            width_in += width(p, unit[i]);
+            const int64_t unit = draw_outside(run, w);
+            if (unit < 0) return 0;
+            choose(run, some, unit);
+            total += p->death[unit];
+            *log_there += p->log_birth[unit] - log(outside);
+            outside -= p->birth[unit];
+            *log_back += log(p->death[unit] / total);
+            width_in += width(p, unit);
         } else {
-            double left = total;
-            for (int64_t l = 0; l < i; l++) left -= p->death[unit[l]];
             if (!(left > 0.0)) return 0;
-            unit[i] = draw_of_members(w, weight, left);
-            if (unit[i] < 0) return 0;
-            *log_there += log(p->death[unit[i]] / left);
-            outside += p->birth[unit[i]];
+            const int64_t unit = draw_of_members(w, weight, group, left);
+            if (unit < 0) return 0;
+            choose(run, some, unit);
+            *log_there += log(p->death[unit] / left);
+            left -= p->death[unit];
+            outside += p->birth[unit];
             if (outside < LEAST_OUTSIDE) return 0;
-            *log_back += p->log_birth[unit[i]] - log(outside);
+            *log_back += p->log_birth[unit] - log(outside);
         }
     }
     return fits(run, w, width_in);
@@ -312,14 +343,14 @@ static int64_t least_power(int64_t n_in, int in) {
 static double share_evenly(int64_t n_in) { return EVENLY * (double)n_in / ((double)n_in + MANY_IN); }
 
 /* Several units in or out, and g such that the share explained a priori stays about as it is. */
-static void move_together(Run *run, Walker *w) {
+static void change_several(Run *run, Walker *w, Chosen *some) {
     const Problem *p = run->problem;
-    int64_t unit[MOST_TOGETHER], m = 0;
+    int64_t m = 0;
     const int in = uniform(w) < 0.5, evenly = uniform(w) < share_evenly(w->n_in);
     const int64_t power = least_power(w->n_in, in) + (int64_t)below(w, POWERS), count = (int64_t)1 << power;
     double log_there = 0.0, log_back = 0.0, log_det, left;
     const int64_t to_nearest = (int64_t)below(w, 2 * NEAR_NODES + 1) - NEAR_NODES;
-    if (!(evenly ? choose_evenly : choose_units)(run, w, in, count, unit, &log_there, &log_back)) return;
+    if (!(evenly ? choose_evenly : choose_units)(run, w, in, count, some, &log_there, &log_back)) return;
     const int64_t n_in = w->n_in + (in ? count : -count);
     const int64_t least_back = least_power(n_in, !in);
     if (power < least_back || power >= least_back + POWERS) return;
@@ -329,11 +360,9 @@ static void move_together(Run *run, Walker *w) {
     const int64_t off = w->node - nearest(p, p->log_g[node] + shift);
     if (off < -NEAR_NODES || off > NEAR_NODES || !ensure_room(run, w, w->m + count * p->widest)) return;
     int32_t *columns = run->columns;
-    for (int64_t i = 0; i < w->m; i++) {
-        int stays = 1;
-        for (int64_t l = 0; l < count && !in && w->column[i] < p->d; l++) stays = stays && p->unit_of[w->column[i]] != unit[l];
-        if (stays) columns[m++] = w->column[i];
-    }
+    for (int64_t i = 0; i < w->m; i++)
+        if (w->column[i] >= p->d || !run->chosen[p->unit_of[w->column[i]]]) columns[m++] = w->column[i];
+    const int64_t *unit = some->unit;
     for (int64_t l = 0; l < count && in; l++)
         for (int64_t a = p->start[unit[l]]; a < p->start[unit[l] + 1]; a++) columns[m++] = (int32_t)p->order[a];
     if (!evaluate(run, w, columns, m, node, &log_det, &left)) return;
@@ -344,12 +373,15 @@ static void move_together(Run *run, Walker *w) {
     ratio -= log_likelihood(p, w->m - p->fixed, w->log_det, w->left_over, w->node) + log_target(p, w->n_in, w->node);
     for (int64_t l = 0; l < count && p->odds; l++) ratio += in ? p->odds[unit[l]] : -p->odds[unit[l]];
     if (!accepted(w, TOGETHER, ratio + log_back - log_there)) return;
-    for (int64_t l = 0; l < count; l++) {
-        add_to_sum(p, w, unit[l], in ? 1.0 : -1.0);
-        (in ? note_in : note_out)(p, w, unit[l]);
-    }
+    for (int64_t l = 0; l < count; l++) (in ? note_in : note_out)(p, w, unit[l]);
     w->node = node;
     settle(run, w, columns, log_det, left);
+}
+
+static void move_together(Run *run, Walker *w) {
+    Chosen some = {.count = 0};
+    change_several(run, w, &some);
+    for (int64_t i = 0; i < some.count; i++) run->chosen[some.unit[i]] = 0;
 }
 
 void step(Run *run, Walker *w) {

@@ -96,14 +96,8 @@ void recall(Run *run, Walker *w) {
     for (int64_t i = 0; p->odds && i < n_leaving; i++) ratio -= p->odds[leaving[i]];
     for (int64_t i = 0; p->odds && i < n_coming; i++) ratio += p->odds[coming[i]];
     if (!accepted(w, RECALL, ratio)) return;
-    for (int64_t i = 0; i < n_leaving; i++) {
-        add_to_sum(p, w, leaving[i], -1.0);
-        note_out(p, w, leaving[i]);
-    }
-    for (int64_t i = 0; i < n_coming; i++) {
-        add_to_sum(p, w, coming[i], 1.0);
-        note_in(p, w, coming[i]);
-    }
+    for (int64_t i = 0; i < n_leaving; i++) note_out(p, w, leaving[i]);
+    for (int64_t i = 0; i < n_coming; i++) note_in(p, w, coming[i]);
     w->node = node;
     settle(run, w, run->columns, log_det, left);
 }

@@ -139,7 +139,10 @@ typedef struct {
     /* Scratch, for `room` members. */
     double *h, *u, *factor, *factor_n, *solution, *s, *reach, *v_in, *b_in, *cross_terms, *weighted, *flat;
     double *block;
+    double *sum;    /* X_A X_A' of the set that was evaluated last, in the rows' form, if it is not the walker's */
+    int64_t summed; /* columns in which it differs from the walker's */
     int32_t *columns, *exchanged;
+    uint8_t *chosen; /* units of a move of several; 0 between moves */
 } Run;
 
 /* What passes add to, and write; in the order of light.Record. */
@@ -237,7 +240,6 @@ void take_out(Run *run, Walker *w, int64_t unit);
 int rebuild(Run *run, Walker *w, int keep_drift);
 int settle(Run *run, Walker *w, const int32_t *columns, double log_det, double left);
 int go_to_node(Run *run, Walker *w, int64_t node, double log_det, double left);
-void add_to_sum(const Problem *p, Walker *w, int64_t unit, double times);
 int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left);
 int evaluate_afresh(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left);
 

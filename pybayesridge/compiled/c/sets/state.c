@@ -19,7 +19,7 @@
 /* Changes of a set after which it is factorised afresh. */
 #define REFRESH 400
 
-/* Columns that come in or leave, after which X_A X_A' is summed afresh. */
+/* Columns that come in or leave, after which X_A X_A' is summed afresh: as many as there are, but at least these. */
 #define SUM_AFRESH 128
 
 /* The same at once, where a column had less than this share of its square outside the others: differences of large
@@ -240,6 +240,21 @@ void note_out(const Problem *p, Walker *w, int64_t unit) {
     w->unit[at] = last;
     w->unit_place[last] = at;
     w->unit_place[unit] = -1;
+}
+
+WIDE static void add_square(const Problem *p, Walker *w, int64_t column, double times) {
+    const double *x = p->xt + column * p->n;
+    for (int64_t r = 0; r < p->n; r++) {
+        double *sum = w->q + r * p->n;
+        const double each = times * x[r];
+        for (int64_t l = 0; l < p->n; l++) sum[l] += each * x[l];
+    }
+}
+
+/* A unit that comes in (once) or leaves (-1 times), in X_A X_A'. */
+static void add_to_sum(const Problem *p, Walker *w, int64_t unit, double times) {
+    for (int64_t a = p->start[unit]; w->dual && a < p->start[unit + 1]; a++, w->since_sum++)
+        add_square(p, w, p->order[a], times);
 }
 
 static int refreshed(Run *run, Walker *w, int collinear) {
@@ -471,11 +486,12 @@ static void factor_of_rows(Run *run, const Walker *w, int64_t m, int64_t node, d
     if (p->fixed) take_fixed(run, w, log_det, left);
 }
 
-/* To the entries from `row` on of two rows of a sum are added those of four columns, times each row's own ones. */
-static inline void add_four(const double *const *x, int64_t row, int64_t other, int64_t end, double *restrict one,
-                            double *restrict two) {
-    const double a0 = x[0][row], a1 = x[1][row], a2 = x[2][row], a3 = x[3][row];
-    const double b0 = x[0][other], b1 = x[1][other], b2 = x[2][other], b3 = x[3][other];
+/* To the entries from `row` on of two rows of a sum are added those of four columns, times each row's own ones, and 1 or
+   -1. */
+static inline void add_four(const double *const *x, double times, int64_t row, int64_t other, int64_t end,
+                            double *restrict one, double *restrict two) {
+    const double a0 = times * x[0][row], a1 = times * x[1][row], a2 = times * x[2][row], a3 = times * x[3][row];
+    const double b0 = times * x[0][other], b1 = times * x[1][other], b2 = times * x[2][other], b3 = times * x[3][other];
     const double *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
     for (int64_t l = row; l < end; l++) {
         one[l] = (((one[l] + a0 * x0[l]) + a1 * x1[l]) + a2 * x2[l]) + a3 * x3[l];
@@ -483,34 +499,37 @@ static inline void add_four(const double *const *x, int64_t row, int64_t other, 
     }
 }
 
-/* X_A X_A' of some columns, added to the upper triangle of a sum (n, n); four columns and two rows at once, so that
-   columns and sum are read less often. The lower one of two rows gets an entry beyond the triangle. */
-WIDE static void add_squares(const Problem *p, const int32_t *columns, int64_t m, double *sum) {
+/* X_A X_A' of some columns, once or -1 times, added to the upper triangle of a sum (n, n); four columns and two rows at
+   once, so that columns and sum are read less often. The lower one of two rows gets an entry beyond the triangle. */
+WIDE static void add_squares(const Problem *p, const int32_t *columns, int64_t m, double times, double *sum) {
     const int64_t n = p->n, even = n - n % 2;
     int64_t i = 0;
     for (; i + 4 <= m; i += 4) {
         const double *x[4];
         for (int64_t c = 0; c < 4; c++) x[c] = p->xt + columns[i + c] * n;
-        for (int64_t r = 0; r < even; r += 2) add_four(x, r, r + 1, n, sum + r * n, sum + (r + 1) * n);
+        for (int64_t r = 0; r < even; r += 2) add_four(x, times, r, r + 1, n, sum + r * n, sum + (r + 1) * n);
         if (even < n)
-            for (int64_t c = 0; c < 4; c++) sum[n * n - 1] += x[c][even] * x[c][even];
+            for (int64_t c = 0; c < 4; c++) sum[n * n - 1] += times * x[c][even] * x[c][even];
     }
     for (; i < m; i++) {
         const double *x = p->xt + columns[i] * n;
         for (int64_t r = 0; r < n; r++)
-            for (int64_t l = r; l < n; l++) sum[r * n + l] += x[r] * x[l];
+            for (int64_t l = r; l < n; l++) sum[r * n + l] += times * x[r] * x[l];
     }
 }
 
-/* The same of one column, subtracted. */
-WIDE static void take_square(const Problem *p, int64_t column, double *sum) {
-    const int64_t n = p->n;
-    const double *restrict x = p->xt + column * n;
-    for (int64_t r = 0; r < n; r++) {
-        double *restrict own = sum + r * n;
-        const double by = x[r];
-        for (int64_t l = r; l < n; l++) own[l] -= by * x[l];
+/* Members that are not among `columns`, into `leaving`; how many. */
+static int64_t list_leaving(Walker *w, const int32_t *columns, int64_t m, int32_t *leaving) {
+    int64_t count = 0;
+    /* `place` of those that stay is marked for the while. */
+    for (int64_t i = 0; i < m; i++)
+        if (w->place[columns[i]] >= 0) w->place[columns[i]] += 1 << 30;
+    for (int64_t i = 0; i < w->m; i++) {
+        const int32_t j = w->column[i];
+        if (w->place[j] >= 1 << 30) w->place[j] -= 1 << 30;
+        else leaving[count++] = j;
     }
+    return count;
 }
 
 /* The factor of M (or of I + g W^1/2 X_A X_A' W^1/2) of a set at a node, in run->factor, with log |M| and R. */
@@ -526,19 +545,13 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
         memcpy(a, w->q, (size_t)(n * n) * sizeof *a);
         int64_t kept = m; /* newcomers come after members, and are never fixed ones */
         while (kept && w->place[columns[kept - 1]] < 0) kept--;
-        add_squares(p, columns + kept, m - kept, a);
+        add_squares(p, columns + kept, m - kept, 1.0, a);
         if (columns != w->column) {
-            /* Members that are not among the columns: `place` of the kept ones is marked for the while. */
-            for (int64_t i = 0; i < m; i++)
-                if (w->place[columns[i]] >= 0) w->place[columns[i]] += 1 << 30;
-            for (int64_t i = 0; i < w->m; i++) {
-                int32_t j = w->column[i];
-                if (w->place[j] >= 1 << 30) {
-                    w->place[j] -= 1 << 30;
-                    continue;
-                }
-                take_square(p, j, a);
-            }
+            int32_t *leaving = run->exchanged;
+            const int64_t gone = list_leaving(w, columns, m, leaving);
+            add_squares(p, leaving, gone, -1.0, a);
+            memcpy(run->sum, a, (size_t)(n * n) * sizeof *a);
+            run->summed = m - kept + gone;
         }
         factor_of_rows(run, w, m, node, log_det, left);
     } else {
@@ -579,7 +592,7 @@ int evaluate_afresh(Run *run, Walker *w, const int32_t *columns, int64_t m, int6
     double *a = run->factor, *c = run->solution;
     if (by_rows) {
         memset(a, 0, (size_t)(n * n) * sizeof *a);
-        add_squares(p, columns, m, a);
+        add_squares(p, columns, m, 1.0, a);
         factor_of_rows(run, w, m, node, log_det, left);
     } else {
         for (int64_t i = 0; i < m; i++) {
@@ -596,30 +609,23 @@ int evaluate_afresh(Run *run, Walker *w, const int32_t *columns, int64_t m, int6
     return 1;
 }
 
-WIDE static void add_square(const Problem *p, Walker *w, int64_t column, double times) {
-    const double *x = p->xt + column * p->n;
-    for (int64_t r = 0; r < p->n; r++) {
-        double *sum = w->q + r * p->n;
-        const double each = times * x[r];
-        for (int64_t l = 0; l < p->n; l++) sum[l] += each * x[l];
-    }
-}
-
-/* A unit that comes in (once) or leaves (-1 times), in X_A X_A'. */
-void add_to_sum(const Problem *p, Walker *w, int64_t unit, double times) {
-    for (int64_t a = p->start[unit]; w->dual && a < p->start[unit + 1]; a++, w->since_sum++)
-        add_square(p, w, p->order[a], times);
+/* The lower triangle of a symmetric matrix from the upper one. */
+static void mirror(double *a, int64_t n) {
+    for (int64_t r = 1; r < n; r++)
+        for (int64_t l = 0; l < r; l++) a[r * n + l] = a[l * n + r];
 }
 
 /* X_A X_A' of the members: the fixed ones come first. */
 static void sum_of_members(const Problem *p, Walker *w) {
     const int64_t n = p->n;
     memset(w->q, 0, (size_t)(n * n) * sizeof *w->q);
-    add_squares(p, w->column + p->fixed, w->m - p->fixed, w->q);
-    for (int64_t r = 1; r < n; r++)
-        for (int64_t l = 0; l < r; l++) w->q[r * n + l] = w->q[l * n + r];
+    add_squares(p, w->column + p->fixed, w->m - p->fixed, 1.0, w->q);
+    mirror(w->q, n);
     w->since_sum = 0;
 }
+
+/* Whether the sum is due: differences have added up. */
+static int is_sum_due(const Walker *w) { return w->since_sum >= (w->m > SUM_AFRESH ? w->m : SUM_AFRESH); }
 
 /* Whether sets of m columns are held by their rows: a walker keeps to its form for a while. */
 static int held_by_rows(const Problem *p, const Walker *w, int64_t m) {
@@ -639,7 +645,7 @@ static int choose_form(Run *run, Walker *w, int64_t m) {
         w->q = malloc((size_t)(p->n * p->n) * sizeof(double));
         w->py = malloc(size * sizeof(double));
         if (!w->p || !w->q || !w->py) return 0;
-        w->since_sum = SUM_AFRESH;
+        w->since_sum = INT64_MAX;
     } else if (!dual && w->dual) {
         free(w->p);
         free(w->q);
@@ -662,7 +668,7 @@ int make_room(Run *run, Walker *w, int64_t m) {
         return 0;
     }
     w->known = 0;
-    w->since_sum = SUM_AFRESH;
+    w->since_sum = INT64_MAX;
     return ensure_room(run, w, m);
 }
 
@@ -694,7 +700,7 @@ int rebuild(Run *run, Walker *w, int keep_drift) {
         return 0;
     }
     if (!w->dual) complete(run, w);
-    else if (w->since_sum >= SUM_AFRESH) sum_of_members(p, w);
+    else if (is_sum_due(w)) sum_of_members(p, w);
     if (!evaluate(run, w, w->column, w->m, w->node, &log_det, &left)) return 0;
     if (keep_drift) {
         drift = fabs(left - w->left_over) / left;
@@ -707,7 +713,14 @@ int rebuild(Run *run, Walker *w, int keep_drift) {
 
 /* Everything that is held of the set, which was evaluated last, in the order of `columns`. */
 int settle(Run *run, Walker *w, const int32_t *columns, double log_det, double left) {
-    const int same = w->dual ? w->since_sum < SUM_AFRESH : !memcmp(columns, w->column, (size_t)w->m * sizeof *columns);
+    if (w->dual) {
+        double *before = w->q;
+        w->q = run->sum;
+        run->sum = before;
+        mirror(w->q, run->problem->n);
+        w->since_sum += run->summed;
+    }
+    const int same = w->dual ? !is_sum_due(w) : !memcmp(columns, w->column, (size_t)w->m * sizeof *columns);
     if (!same || held_by_rows(run->problem, w, w->m) != w->dual) return rebuild(run, w, 0);
     if (!w->dual) complete(run, w);
     take_factor(run, w, log_det, left);
@@ -718,7 +731,7 @@ int settle(Run *run, Walker *w, const int32_t *columns, double log_det, double l
 int go_to_node(Run *run, Walker *w, int64_t node, double log_det, double left) {
     w->node = node;
     /* A sum that is due wants all of it. */
-    if (w->dual && w->since_sum >= SUM_AFRESH) return rebuild(run, w, 0);
+    if (w->dual && is_sum_due(w)) return rebuild(run, w, 0);
     take_factor(run, w, log_det, left);
     return 1;
 }
