@@ -169,6 +169,11 @@ class Renewed:
     loose: BoolArray
     log_prob: FloatArray
 
+    @property
+    def sizes(self) -> IntArray:
+        """Units in, of sets with 0, 1, ... loose ones if all others are, (S,)."""
+        return np.arange(self.log_prob.shape[0]) + int(np.count_nonzero(~self.loose))
+
 
 @dataclass(slots=True)
 class Sums:
@@ -453,9 +458,15 @@ class Walkers:
             return
         d = self.problem.d
         columns = self.problem.units.columns(np.flatnonzero(listed))[: max(CACHE_BYTES // (8 * d), 1)]
+        before, known = self._arrays.get("held"), self._arrays.get("held_at")
+        held, new = np.empty((columns.size, d)), np.ones(columns.size, dtype=bool)
+        if before is not None and known is not None:
+            new = known[columns] < 0
+            held[~new] = before[known[columns[~new]]]
+        held[new] = xt[columns[new]] @ xt[:d].T
         at = np.full(d, -1, dtype=np.int32)
         at[columns] = np.arange(columns.size)
-        self._set("held", np.ascontiguousarray(xt[columns] @ xt[:d].T))
+        self._set("held", held)
         self._set("held_at", at)
 
     def watch(self, units: IntArray | None) -> None:

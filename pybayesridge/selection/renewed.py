@@ -23,7 +23,7 @@ from pybayesridge.selection.problem import Problem
 LIKELY_IN = 0.5
 """Probability from which a unit stays."""
 
-MOST_SIZES = 2000
+MOST_SIZES = 20_001
 """Sets have fewer loose units than this, and than what the prior allows."""
 
 WORK = 4e9
@@ -80,21 +80,32 @@ def renewed_sets(problem: Problem, grid: Grid, loose: BoolArray, most: int) -> R
     of_size = logsumexp(log_mass, axis=1)
     least = np.log(LEFT_OUT) + logsumexp(of_size)
     last = int(np.flatnonzero(np.logaddexp.accumulate(of_size[::-1])[::-1] > least)[-1])
-    log_mass = log_mass[: last + 1]
-    return Renewed(loose, log_mass - logsumexp(log_mass) - log_sets(n_loose, sizes[: last + 1])[:, None])
+    total = logsumexp(of_size[: last + 1])
+    return Renewed(loose, log_mass[: last + 1] - (total + log_sets(n_loose, sizes[: last + 1]))[:, None])
 
 
 def _between(some: IntArray, values: FloatArray, sizes: IntArray) -> FloatArray:
     """Values (S, K) that are known of some sizes, at others: on a scale on which they are smooth."""
-    at, known = np.log1p(sizes), np.log1p(some)
-    return np.column_stack([np.interp(at, known, of_node) for of_node in np.maximum(values, NOTHING).T])
+    if some.size == 1:
+        return values
+    at, known, values = np.log1p(sizes), np.log1p(some), np.maximum(values, NOTHING)
+    below = np.clip(np.searchsorted(known, at, side="right") - 1, 0, known.size - 2)
+    share = ((at - known[below]) / np.diff(known)[below])[:, None]
+    between = values[below + 1] * share
+    between += values[below] * (1.0 - share)
+    return between
+
+
+def shares_of_sizes(renewed: Renewed) -> FloatArray:
+    """How often a move is to 0, 1, ... loose units, (S,)."""
+    n_loose, of_set = int(np.count_nonzero(renewed.loose)), logsumexp(renewed.log_prob, axis=1)
+    return np.asarray(np.exp(of_set + log_sets(n_loose, np.arange(of_set.size))))
 
 
 def renewal_work(problem: Problem, renewed: Renewed) -> float:
     """Multiplications of a move on average, about."""
-    sizes = np.arange(renewed.log_prob.shape[0])
-    share = np.exp(logsumexp(renewed.log_prob, axis=1) + log_sets(int(np.count_nonzero(renewed.loose)), sizes))
-    m, n = sizes * (problem.d / problem.units.n), _n_rows(problem)
+    share = shares_of_sizes(renewed)
+    m, n = np.arange(share.size) * (problem.d / problem.units.n), _n_rows(problem)
     r = np.minimum(m, n)
     return float(share @ (r**3 / 6.0 + 0.5 * m * r * np.where(m > n, r, _product_work(problem))))
 
@@ -102,6 +113,12 @@ def renewal_work(problem: Problem, renewed: Renewed) -> float:
 def step_work(problem: Problem, m: float) -> float:
     """Those of another step, where m columns are in, with all that is done beside them."""
     return STEP + m * _product_work(problem) + 2.0 * min(m, _n_rows(problem)) ** 2
+
+
+def longer_step(problem: Problem, m: float) -> float:
+    """How many times as long a step in the largest sets takes as one in sets of m columns."""
+    # With more columns than rows they are held by their rows.
+    return step_work(problem, min(float(problem.d), _n_rows(problem))) / step_work(problem, m)
 
 
 def _n_rows(problem: Problem) -> float:

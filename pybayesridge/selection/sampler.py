@@ -39,7 +39,16 @@ from pybayesridge.selection.light import (
 )
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.recalled import recalled_sets
-from pybayesridge.selection.renewed import LIKELY_IN, can_renew, n_sizes, renewal_work, renewed_sets, step_work
+from pybayesridge.selection.renewed import (
+    LIKELY_IN,
+    can_renew,
+    longer_step,
+    n_sizes,
+    renewal_work,
+    renewed_sets,
+    shares_of_sizes,
+    step_work,
+)
 from pybayesridge.selection.search import ForwardSearch
 from pybayesridge.selection.starts import Start
 from pybayesridge.selection.summits import summits, with_pairs
@@ -87,7 +96,9 @@ RARE_DEATHS = 0.02
 
 OFTEN_FROM = 2.0
 """Times the mean number of units from which sets are visited more often than they are likely: such sets are seldom
-reached, and have a large part in the mean, so that walks which hardly saw them differ too little from each other."""
+reached, and have a large part in the mean, so that walks which hardly saw them differ too little from each other.
+With `WATCHED_FROM` units and moves to other sets altogether that are accepted easily (`EASILY_RENEWED`), which bring
+walkers there, it is the mean by chance, times how much longer a step in the largest sets takes."""
 
 LEAST_WEIGHT = 0.5
 """Mean weight of a pass, below which this number of units is doubled while proposals are adapted."""
@@ -98,6 +109,9 @@ those that are surely in, or hardly ever, seldom do."""
 
 LISTED = 0.005
 """Probability from which a unit is exchanged for correlated ones, where X'X is not held: that takes a row of it."""
+
+LISTED_WORK = 5e8
+"""Multiplications for all of these rows, at most: then only the likeliest units are exchanged so."""
 
 WATCHED_FROM = 500
 """Units from which most passes look only at those whose indicators vary most: averages of the others need few."""
@@ -130,6 +144,9 @@ they are accepted often."""
 
 ENOUGH_RENEWALS, RARELY_RENEWED, OFTEN_RENEWED = 100, 0.005, 0.01
 """Of so many of them, or more, these shares are rare, so that there are no more of them, and often."""
+
+EASILY_RENEWED = 0.2
+"""Share of them from which the posterior is much as by chance."""
 
 MOST_BETWEEN = 1000
 """Steps between them from which there are none."""
@@ -261,6 +278,8 @@ class Walk:
         self.proposed = with_pairs(problem, grid, self.summits, most_columns)
         self.renewals = np.zeros(2)
         self.renewed: Renewed | None = None
+        self.renewal_work = 0.0
+        self.easily = False
         self.renewed_sizes = n_sizes(problem, most_columns) if self.recalls and can_renew(problem, grid) else 0
         self.every = 1
         self.tiers = weighted is None and problem.units.n >= WATCHED_FROM
@@ -368,6 +387,12 @@ class Walk:
         """Let walkers visit sets far larger than the mean more often, unless most of their passes would be there."""
         if not self.evens:
             return
+        problem, renewed = self.problem, self.renewed
+        if self.tiers and self.easily and renewed is not None:
+            by_chance = float(shares_of_sizes(renewed) @ renewed.sizes)
+            longer = longer_step(problem, by_chance * problem.d / problem.units.n)
+            self.walkers.visit_often(OFTEN_FROM * max(longer, 1.0) * by_chance)
+            return
         sums = self.tallies.stretches[-1]
         share = sum(float(one.weight[0]) for one in sums) / max(sum(one.passes for one in sums), 1)
         if share < LEAST_WEIGHT:
@@ -395,13 +420,14 @@ class Walk:
             self.walkers.renew(None)
             return
         often = proposed >= ENOUGH_RENEWALS and accepted > OFTEN_RENEWED * proposed
+        self.easily = bool(often and accepted > EASILY_RENEWED * proposed)
         loose = prob < LIKELY_IN
         if self.renewed is None or (loose != self.renewed.loose).any():
             self.renewed = renewed_sets(self.problem, self.grid, loose, self.renewed_sizes)
-        renewed = self.renewed
+            self.renewal_work = renewal_work(self.problem, self.renewed)
         work = RENEWAL_WORK[int(often)] * step_work(self.problem, float(prob @ self.problem.units.sizes))
-        every = int(np.ceil(renewal_work(self.problem, renewed) / work))
-        self.walkers.renew(renewed if every <= MOST_BETWEEN else None, max(every, RENEW_EVERY))
+        every = int(np.ceil(self.renewal_work / work))
+        self.walkers.renew(self.renewed if every <= MOST_BETWEEN else None, max(every, RENEW_EVERY))
 
     def _adapted(self) -> None:
         """What follows when proposals have been adapted."""
@@ -542,7 +568,11 @@ def proposals(problem: Problem, grid: Grid, prob: FloatArray) -> Proposals:
     birth = even if total <= 0 else (1.0 - EVENLY) * birth / total + EVENLY * even
     weight = birth * (1.0 - inside) / inside
     middle = float(0.25**POWER * (1.0 - EVENLY) / max(total, 1e-300)) if total > 0 else 1.0
-    listed = moves if problem.gram is not None else moves & (prob > LISTED)
+    listed = moves.copy()
+    if problem.gram is None:
+        listed &= prob > LISTED
+        likely = np.argsort(-prob, kind="stable")
+        listed[likely[int(LISTED_WORK // (problem.d * problem.n)) :]] = False
     death = np.where(moves, np.clip(weight, RARE_DEATHS * middle, middle / RARE_DEATHS), 0.0)
     exchange = np.where(moves, np.sqrt(inside * (1.0 - inside)) + LEAST_EXCHANGE, 0.0)
     return Proposals(birth, death / max(death.max(initial=0.0), 1e-300), exchange, listed)
