@@ -178,6 +178,13 @@ class BandsAt:
         """H and the coefficients from coordinates of the rows with a log t2 of 0, (k + p,)."""
         return self.coefficients(in_units_of(center, self._units(0.0))[:, None])[:, 0]
 
+    def pulled(self, slope: FloatArray) -> FloatArray:
+        """The slope of a function in h and the coefficients from that in coordinates of unit prior variance."""
+        k, out = self.space.k, slope.copy()
+        for columns, factor in zip(self.space.terms.columns, self.factors, strict=True):
+            out[k + columns] = np.linalg.pinv(factor).T @ slope[k + columns]
+        return out
+
     def functionals_at(self, coords: FloatArray, log_t2: float) -> Scaled:
         """Linear functions of h and the coefficients, (m, k + p), in coordinates of unit prior variance."""
         return Scaled(self._times_factors(coords), self.space.k, np.ones(coords.shape[1]))

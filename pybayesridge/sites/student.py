@@ -73,6 +73,9 @@ which its range is not searched."""
 FARTHEST = 300.0
 """Largest v: its hyperbolic cosine is a number, squared too."""
 
+LARGEST = 700.0
+"""Largest logarithm of a number."""
+
 AROUND, SHARES = np.polynomial.hermite_e.hermegauss(60)
 SHARES = SHARES / SHARES.sum()
 """Nodes and weights for means over normal densities."""
@@ -209,6 +212,23 @@ class StudentT(Likelihood):
         with np.errstate(over="ignore"):
             loss = 0.5 * z**2 if np.isinf(self.df) else 0.5 * (self.df + 1.0) * np.log1p(z**2 / self.df)
         out: FloatArray = self.copies * (self._top() - loss)
+        return out
+
+    def sums(self, eta: FloatArray, rows: IntArray, more: FloatArray, first: IntArray) -> FloatArray:
+        """Sums of the log densities of some rows (E,) in turn, those from each of `first` (T,) on together, (S, T).
+
+        At linear predictors (S, n) to which `more` (E,) is added. Of rows that count once the logarithm is taken of
+        their product, unless this may overflow.
+        """
+        scale, sizes = self.sigma * np.sqrt(self.df), np.diff(np.r_[first, rows.size])
+        z = ((self.y - eta) / scale)[:, rows]
+        z -= more / scale
+        z *= z
+        z += 1.0
+        # Infinite degrees of freedom have no such product.
+        if (self.copies != 1.0).any() or not 0.0 < np.log(z.max(initial=1.0)) * sizes.max(initial=0) < LARGEST:
+            return np.add.reduceat(self.rows(rows).values(eta[:, rows] + more), first, axis=1)
+        out: FloatArray = sizes * self._top() - 0.5 * (self.df + 1.0) * np.log(np.multiply.reduceat(z, first, axis=1))
         return out
 
     def derivatives(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -30,8 +30,24 @@ FAR, FAR_EVIDENCE = 1e-3, 0.01
 """Of an outlier at different distances: in standard deviations and relative (worst seen 6e-5), and of the log
 evidence, whose rule over sigma is accurate to 1e-3 (worst seen 1e-3)."""
 
+ROUNDING = 1e-12
+"""Of sums of log densities; the largest seen is 1e-15."""
+
 SAME = 1e-8
 """Of a mixture against its parts, which are fitted in the same way."""
+
+
+@pytest.mark.parametrize("df", [3.0, np.inf])
+@pytest.mark.parametrize(("copies", "far"), [(1.0, 1.0), (2.0, 1.0), (1.0, 1e100)])
+def test_sums_of_rows_are_those_of_their_log_densities(df, copies, far):
+    """Also where the product of the densities is no number."""
+    rng = np.random.default_rng(0)
+    rows = StudentT(far * rng.normal(size=6), np.full(6, copies), df, np.log(0.7), 1.0)
+    which, first = np.array([0, 1, 2, 0, 1, 2, 3, 4, 5]), np.array([0, 3, 6])
+    eta, more = rng.normal(size=(4, 6)), rng.normal(size=9)
+    each = rows.rows(which).values(eta[:, which] + more)
+    want = np.stack([each[:, i : i + 3].sum(axis=1) for i in first], axis=1)
+    np.testing.assert_allclose(rows.sums(eta, which, more, first), want, rtol=ROUNDING)
 
 
 @pytest.mark.parametrize("df", [2.0, 4.0, 20.0, np.inf])
