@@ -79,6 +79,10 @@ COMPONENTS, OF_NODE = 32, (8, 64)
 DRAWS, AT_NODE, NUMBERS = 1 << 16, (1024, 4096), 1 << 28
 """Draws at all nodes together, about, at one of them, and linear predictors of them, the most."""
 
+MANY, TIMES = 6, 4
+"""So many coordinates, and so many times as many draws where several directions separate: of fewer draws few count
+where coefficients are large, which decide about ends of intervals."""
+
 SEVERAL_ONLY = 30
 """With more coordinates draws vary more than the parts along one direction are off."""
 
@@ -232,8 +236,8 @@ def in_parts(fit: Fit, moved: FloatArray, most: float = np.inf) -> tuple[Fit, Fl
     assert isinstance(node, Approximation)
     gaussian = node.gaussian(at_best)
     several = int((_deviations(gaussian, at_best.in_units(moved, node.log_t2)) >= NARROW).sum()) > 1
-    counts, sizes = _divided(fit, DRAWS, AT_NODE), _divided(fit, COMPONENTS * len(fit.nodes), OF_NODE)
-    counts = 2 ** np.round(np.log2(counts)).astype(int)
+    sizes = _divided(fit, COMPONENTS * len(fit.nodes), OF_NODE)
+    counts = _counts(fit, TIMES if several and gaussian.mean.size >= MANY else 1)
     samples = isinstance(gaussian, Gaussian) and counts.sum() * fit.likelihood.n <= NUMBERS and sizes.sum() <= most
     samples = samples and (several or gaussian.mean.size <= SEVERAL_ONLY)
     spacings = (SPACING, WIDER) if fit.moments_that_exist()["has_variance"] else (WIDER,)
@@ -279,6 +283,13 @@ def _divided(fit: SitesFit, total: int, limits: tuple[int, int]) -> IntArray:
     """
     share = np.sqrt(fit.weight)
     return np.clip(total * share / share.sum(), *limits).astype(int)
+
+
+def _counts(fit: SitesFit, times: int) -> IntArray:
+    """Draws at each node, (K,), powers of two: so many times as many as usual, unless those are too many."""
+    logs = np.round(np.log2(_divided(fit, DRAWS, AT_NODE))).astype(int)
+    more: IntArray = times * 2**logs
+    return more if more.sum() * fit.likelihood.n <= NUMBERS else 2**logs
 
 
 def _by_sampling(
