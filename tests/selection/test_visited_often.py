@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,8 @@ from pybayesridge.selection.enumeration import enumerate_sets
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.light import Sums, Visits, Walkers, log_sets
 from pybayesridge.selection.problem import problem_of_rows
-from pybayesridge.selection.sampler import HOPELESS, Walk
+from pybayesridge.selection.renewed import shares_of_sizes, step_work
+from pybayesridge.selection.sampler import HOPELESS, LISTED_WORK, Walk, proposals
 from pybayesridge.selection.starts import Start
 from pybayesridge.selection.traces import Recorder
 from tests.effort import number
@@ -21,6 +24,9 @@ SHARE = 1e-4
 """Probabilities whose standard error is smaller are not resolved."""
 
 WALKERS = 16
+
+HELD = 1e-12
+"""Relative difference of what is held of a set from what its columns give."""
 
 
 def noise(n, d):
@@ -104,3 +110,47 @@ def test_walkers_in_large_sets_of_many_columns_stay(d):
     allowed = np.log(d * nodes)
     assert ((below > HOPELESS) & (below < HOPELESS + allowed)).any()
     np.testing.assert_array_equal(moved, below > HOPELESS + allowed)
+
+
+def test_large_sets_are_held_as_they_are():
+    """After moves of hundreds of columns at once, what is held of a set is what its columns give."""
+    problem = noise(20, 700)
+    grid = grid_of(problem, Given())
+    found = Walkers(problem, grid, 2, problem.d)
+    found.visit_often(0.5)
+    for i in range(2):
+        found.start(i, np.arange(400), 3, np.array([5, 2, 3, i], dtype=np.uint64))
+        sizes = found.advance(i, 50, 60, Sums.empty(700, 700)).size
+        units, node, (left, log_det, drift, by_rows) = found.state(i)
+        part = problem.rows[:, units]
+        outer = np.eye(20) + part @ part.T / grid.k[node]
+        assert sizes.max() - sizes.min() > 64
+        assert by_rows or units.size <= 20
+        wanted = np.linalg.slogdet(outer)[1] + units.size * np.log(grid.k[node])
+        assert log_det == pytest.approx(wanted, rel=HELD)
+        assert left == pytest.approx(problem.target @ np.linalg.solve(outer, problem.target), rel=HELD)
+        assert drift < HELD
+
+
+def test_sets_by_chance_set_how_often_large_ones_are_visited():
+    """Without signal nearly all is by chance, and steps in large sets take longest."""
+    problem, rng = noise(30, 600), np.random.default_rng(1)
+    grid = grid_of(problem, Given())
+    walk = Walk(problem, grid, [Start(np.arange(i), 3, "given") for i in range(4)], rng, problem.d, None)
+    walk.adapt(200_000)
+    assert walk.easily
+    mean = shares_of_sizes(walk.renewed) @ walk.renewed.sizes
+    longer = step_work(problem, 30.0) / step_work(problem, mean)
+    first = 2.0 * mean * longer
+    assert walk.walkers.weight_of(np.array([599]))[0] == pytest.approx((first + 1.0) / 600.0)
+
+
+def test_few_columns_are_exchanged_for_correlated_ones_where_there_are_many():
+    n, d = 10, 3000
+    problem = noise(n, d)
+    assert problem.gram is None
+    prob = np.linspace(0.5, 0.9, d)
+    assert proposals(problem, grid_of(problem, Given()), prob).listed.all()
+    problem = replace(problem, n=1e6)
+    listed = proposals(problem, grid_of(problem, Given()), prob).listed
+    np.testing.assert_array_equal(np.flatnonzero(listed), np.arange(d - int(LISTED_WORK // (d * 1e6)), d))
