@@ -15,15 +15,12 @@ numbers of `TERMS` this is below 1e-4 where d is within three standard deviation
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from pybayesridge._types import FloatArray
+from pybayesridge.compiled.library import library
 
 TERMS = ((30.0, 6.0, 6), (2.0, 12.0, 16), (0.0, np.inf, 64))
 """From so large a b, and up to so large a |c|, so many terms of the sum are drawn one by one: the first that fits."""
-
-CUT = 0.64
-"""Where the two series of the density of ``4 PG(1, c)`` meet: the paper's t."""
 
 SMALL = 0.05
 """Below this |c| the moments are by their series, where the closed form of the variance cancels."""
@@ -34,7 +31,7 @@ def polya_gamma(b: FloatArray, c: FloatArray, rng: np.random.Generator) -> Float
     out = np.empty(b.size)
     single = b == 1.0
     if single.any():
-        out[single] = _devroye(0.5 * np.abs(c[single]), rng)
+        out[single] = _by_rejection(c[single], rng)
     if not single.all():
         out[~single] = _by_terms(b[~single], c[~single], rng)
     return out
@@ -87,75 +84,9 @@ def _by_so_many(b: FloatArray, c: FloatArray, terms: int, rng: np.random.Generat
     return out
 
 
-def _devroye(z: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw PG(1, 2 z), z >= 0, by rejection from an exponential tail and a truncated inverse Gaussian law."""
-    rate = np.pi**2 / 8.0 + 0.5 * z**2
-    log_tail = np.log(0.5 * np.pi / rate) - rate * CUT
-    root = 1.0 / np.sqrt(CUT)
-    log_body = np.log(2.0) + np.logaddexp(
-        -z + log_ndtr(root * (CUT * z - 1.0)), z + log_ndtr(-root * (CUT * z + 1.0))
-    )
-    in_tail = 1.0 / (1.0 + np.exp(np.clip(log_body - log_tail, -700.0, 700.0)))
-    out, todo = np.empty(z.size), np.arange(z.size)
-    while todo.size:
-        right = rng.random(todo.size) < in_tail[todo]
-        x = np.empty(todo.size)
-        x[right] = CUT + rng.standard_exponential(int(right.sum())) / rate[todo[right]]
-        x[~right] = _truncated_inverse_gaussian(z[todo[~right]], rng)
-        good = _below_density(x, rng)
-        out[todo[good]] = x[good]
-        todo = todo[~good]
-    return 0.25 * out
-
-
-def _truncated_inverse_gaussian(z: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw the inverse Gaussian law of mean 1 / z and shape 1, given that it is below `CUT`."""
-    out = np.empty(z.size)
-    todo = np.flatnonzero(z * CUT < 1.0)
-    while todo.size:
-        first, second = rng.standard_exponential((2, todo.size))
-        x = CUT / (1.0 + CUT * first) ** 2
-        good = (first**2 <= 2.0 * second / CUT) & (rng.random(todo.size) <= np.exp(-0.5 * z[todo] ** 2 * x))
-        out[todo[good]] = x[good]
-        todo = todo[~good]
-    todo = np.flatnonzero(z * CUT >= 1.0)
-    while todo.size:
-        mean = 1.0 / z[todo]
-        y = mean * rng.standard_normal(todo.size) ** 2
-        # The smaller root, without cancellation.
-        x = mean / (1.0 + 0.5 * y + np.sqrt(y + 0.25 * y**2))
-        other = rng.random(todo.size) > mean / (mean + x)
-        x = np.where(other, mean**2 / x, x)
-        good = x < CUT
-        out[todo[good]] = x[good]
-        todo = todo[~good]
-    return out
-
-
-def _below_density(x: FloatArray, rng: np.random.Generator) -> np.ndarray:
-    """Accept x where a uniform share of the first term lies below the alternating series of the density."""
-    total = _term(0, x)
-    level = rng.random(x.size) * total
-    accepted, open_ = np.zeros(x.size, dtype=bool), np.arange(x.size)
-    n = 0
-    while open_.size:
-        n += 1
-        step = _term(n, x[open_])
-        if n % 2:
-            total[open_] -= step
-            done = level[open_] <= total[open_]
-            accepted[open_[done]] = True
-        else:
-            total[open_] += step
-            done = level[open_] > total[open_]
-        open_ = open_[~done]
-    return accepted
-
-
-def _term(n: int, x: FloatArray) -> FloatArray:
-    half = n + 0.5
-    with np.errstate(under="ignore"):
-        left = (2.0 / (np.pi * x)) ** 1.5 * np.exp(-2.0 * half**2 / x)
-        right = np.exp(-0.5 * half**2 * np.pi**2 * x)
-    out: FloatArray = np.pi * half * np.where(x <= CUT, left, right)
+def _by_rejection(c: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw PG(1, c), in compiled code."""
+    c, out = np.ascontiguousarray(c), np.empty(c.size)
+    random = rng.integers(0, 2**64, 4, dtype=np.uint64)
+    library().polya_gamma(c.ctypes.data, c.size, random.ctypes.data, out.ctypes.data)
     return out

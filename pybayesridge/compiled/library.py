@@ -31,6 +31,7 @@ FUNCTIONS = (
     ("run_table", None, [_POINTER, *[_INTEGER] * 5, *[_POINTER] * 3]),
     ("run_log_prior", _DOUBLE, [_POINTER, _INTEGER, _INTEGER]),
     ("alias_table", None, [_POINTER, _INTEGER, *[_POINTER] * 3]),
+    ("polya_gamma", None, [_POINTER, _INTEGER, *[_POINTER] * 2]),
     ("run_counts", _INTEGER, [_POINTER, _POINTER, _POINTER]),
     ("wide_product", _INT, [_POINTER, _INTEGER, _INTEGER]),
     ("penalty_modes", _INTEGER, [_POINTER, _POINTER, _INTEGER, _DOUBLE, _INTEGER, _POINTER, _POINTER]),

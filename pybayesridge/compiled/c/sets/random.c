@@ -4,8 +4,8 @@
 
 static uint64_t rotate(uint64_t x, int by) { return (x << by) | (x >> (64 - by)); }
 
-static uint64_t next(Walker *w) {
-    uint64_t *s = w->random, out = rotate(s[0] + s[3], 23) + s[0], t = s[1] << 17;
+static uint64_t next(uint64_t *s) {
+    uint64_t out = rotate(s[0] + s[3], 23) + s[0], t = s[1] << 17;
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];
@@ -16,10 +16,12 @@ static uint64_t next(Walker *w) {
 }
 
 /* Between 0 and 1, neither of them. */
-double uniform(Walker *w) { return ((double)(next(w) >> 11) + 0.5) * 0x1p-53; }
+double uniform_of(uint64_t *random) { return ((double)(next(random) >> 11) + 0.5) * 0x1p-53; }
+
+double uniform(Walker *w) { return uniform_of(w->random); }
 
 /* 0 to n - 1: n is far below 2^32, so that the bias is. */
-uint64_t below(Walker *w, uint64_t n) { return ((next(w) >> 32) * n) >> 32; }
+uint64_t below(Walker *w, uint64_t n) { return ((next(w->random) >> 32) * n) >> 32; }
 
 /* Walker's alias method for n cells with shares `scaled`, of mean 1 (written over): the share of each cell that is its
    own, and whose the rest is. `stack` (n,) is scratch: from its beginning the cells with less than 1, from its end the

@@ -164,6 +164,7 @@ typedef struct {
 
 /* random.c */
 double uniform(Walker *w);
+double uniform_of(uint64_t *random);
 uint64_t below(Walker *w, uint64_t n);
 
 /* dense.c */
