@@ -34,22 +34,24 @@ from pybayesridge.selection.starts import Start
 REDRAW_EVERY = 32
 """Light moves between two draws of the auxiliary variables."""
 
-EXPANDED = (16, 64, 512)
-"""Light moves of a walk under the expansion for each unit, but at least and at most so many."""
+EXPANDED = (16, 64, 128)
+"""Light moves of a walk under the expansion for each unit, but at least and at most so many: longer ones take more
+time than they save."""
 
-LEAST_TAKEN = 0.2
-"""Share of these walks that are taken, from which on they go on when proposals are no longer adapted."""
+LEAST_TAKEN, ENOUGH_WALKS = 0.2, 500
+"""Share of these walks that are taken, from which on they go on when proposals are no longer adapted; and after how
+many of them with a smaller share no more are tried before."""
 
 RESCALINGS = 4
 """Proposals to multiply the linear predictor before each of these draws."""
 
-FEWEST_DRAWS = 2500
+FEWEST_DRAWS = 1000
 """Independent draws that the means of unpenalised coefficients, and of those that are likely in, are worth where
 sampling stops."""
 
 LIKELY = 0.5
 
-SD_ERROR = 0.03
+SD_ERROR = 0.05
 """Relative error of their standard deviations at which sampling stops: it is large where tails are long, and there
 the errors of means are too small until the tails have been visited."""
 
@@ -72,6 +74,11 @@ class Average:
     count: int = 0
     proposed: int = 0
     taken: int = 0
+
+    @property
+    def useful(self) -> bool:
+        """Whether enough of the walks were taken."""
+        return self.taken >= LEAST_TAKEN * self.proposed
 
     def add(self, psi: FloatArray) -> None:
         """Add linear predictors (w, n)."""
@@ -167,9 +174,9 @@ class BinaryWalk(Walk):
         about = self.about
         if about.count == 0:
             return
-        tried = self.expansion is not None
+        tried = about.proposed > 0
         if tried:
-            self.useless = about.taken < LEAST_TAKEN * about.proposed
+            self.useless = not about.useful
         self.expansion = None if tried and self.useless else self._expanded()
         self.about = Average(np.zeros(about.total.size))
 
@@ -191,6 +198,8 @@ class BinaryWalk(Walk):
         self.about.add(psi)
         if self.expansion is not None:
             self._walk_expanded(psi, self.expansion)
+            if not self.ends and self.about.proposed >= ENOUGH_WALKS and not self.about.useful:
+                self.expansion = None
         node = self._rescale(psi)
         at_once = max(AT_ONCE // psi.shape[1], 1)
         own = self.weighted
@@ -263,10 +272,20 @@ class BinaryWalk(Walk):
         order = np.roll(np.arange(columns.size), k)  # the fixed ones first
         # Upper triangular, so that the part of the penalised coefficients, which come last, is the root of their own.
         last_first = order[::-1]
-        root = np.linalg.cholesky(cov[np.ix_(last_first, last_first)])[::-1, ::-1].astype(np.float64)
+        root = lower_root(cov[np.ix_(last_first, last_first)])[::-1, ::-1].astype(np.float64)
         self.kept.add(WalkState(self.kept.step, i, units, columns[columns < d], node, mean[order], root))
 
     def forget(self) -> None:
         """Drop the states so far."""
         super().forget()
         self.kept.forget()
+
+
+def lower_root(cov: FloatArray) -> FloatArray:
+    """A lower triangular L with ``L L' = cov``, which may be singular but for rounding."""
+    try:
+        root: FloatArray = np.linalg.cholesky(cov)
+    except np.linalg.LinAlgError:
+        value, axes = np.linalg.eigh(cov)
+        root = np.linalg.qr((axes * np.sqrt(np.maximum(value, 0.0))).T, mode="r").T
+    return root

@@ -25,9 +25,13 @@ FEWEST_DRAWS = 400
 """Independent draws that walks have to be worth for their standard errors to be trusted."""
 
 HEAVY = (1.0, 1.8)
-"""All errors are larger by the second where the standard deviation of the number of units in is larger than its mean
-by more than the first: the mean then rests on rare excursions to far larger sets, and walks that saw few of these
-differ less. Not where walkers visit such sets more often than they are likely (`sampler.OFTEN_FROM`)."""
+"""Errors are larger by the second where the standard deviation of the number of units in is larger than its mean by
+more than the first: the mean then rests on rare excursions to far larger sets, and walks that saw few of these differ
+less. Not those of likelier units (`RARELY_IN`), and not where walkers visit such sets more often than they are likely
+(`sampler.OFTEN_FROM`)."""
+
+RARELY_IN = 0.1
+"""Probability of a unit from which it is not by excursions to far larger sets that it is in."""
 
 OFTEN_VISITED = 1.3
 """The same factor where they do: it is of what is stated at the end, since walks go on until errors are smaller than
@@ -84,8 +88,8 @@ class Estimate:
     effective : float
         Smallest effective number of independent draws of the same; limited by the number of steps.
     inflation : float
-        What errors by the differences between walkers are multiplied by (`HEAVY`): those of this estimate, and of
-        all else that is taken from the walks.
+        What errors by the differences between walkers are multiplied by (`HEAVY`): those of this estimate, but for
+        likely units, and of all else that is taken from the walks.
     """
 
     prob: FloatArray
@@ -218,7 +222,10 @@ def estimate(tallies: Tallies, between: int, sizes: IntArray, within_log_g: floa
         variance_se = _pooled(square_of - 2.0 * mean * mean_of, share)[1]
     sd = np.sqrt(variance)
     known = (sd > 0) & np.isfinite(sd)
-    mean_error = heavy * float(np.max(mean_se[known] / sd[known], initial=0.0))
+    times = np.where(prob < RARELY_IN, heavy, 1.0)
+    of_column = tallies.of_columns(times, 1.0)
+    mean_se = of_column * mean_se
+    mean_error = float(np.max(mean_se[known] / sd[known], initial=0.0))
     size_se, log_g_se, noise_se, own_size_se = _pooled(_of_walkers(tallies, "others", walked), share)[1].tolist()
     within = prob * (1.0 - prob)
     central = within > CENTRAL
@@ -228,8 +235,8 @@ def estimate(tallies: Tallies, between: int, sizes: IntArray, within_log_g: floa
     unseen = max(worst, STEPS_OF_A_DRAW / (passes * between))
     sd_se = np.divide(variance_se, 2.0 * sd, out=np.zeros(sd.size), where=known)
     errors = Errors(
-        mean=heavy * mean_se,
-        sd=heavy * sd_se,
+        mean=mean_se,
+        sd=of_column * sd_se,
         size=heavy * size_se,
         log_g=heavy * log_g_se,
         noise_var=heavy * noise_se,
@@ -239,7 +246,7 @@ def estimate(tallies: Tallies, between: int, sizes: IntArray, within_log_g: floa
     agreement = float(np.sqrt(1.0 + share.size * worst))
     return Estimate(
         prob,
-        heavy * se,
+        times * se,
         center + mean,
         variance,
         np.where(inside > 0, center + cond_mean, 0.0),

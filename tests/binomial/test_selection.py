@@ -12,7 +12,7 @@ from pybayesridge.binomial.kept import FEWEST_STATES, KeptWalks, WalkState
 from pybayesridge.binomial.likelihood import from_counts
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.selection import fit_binary_selection
-from pybayesridge.binomial.walk import BinaryWalk
+from pybayesridge.binomial.walk import BinaryWalk, lower_root
 from pybayesridge.data.units import units_of
 from pybayesridge.selection import light, methods, sampler
 from pybayesridge.selection.grid import Given
@@ -27,6 +27,7 @@ WITHIN = 4.0
 KEPT = 0.07  # of probabilities by some 1,000 kept states
 MOMENTS = 0.15  # of a posterior standard deviation; worst seen .04
 ALGEBRA = 1e-9  # worst seen 1e-13
+ROOT = 1e-13  # of a matrix with entries up to 6; worst seen 6e-15
 
 
 def data(seed=3, n=30, d=3, trials=None):
@@ -308,3 +309,12 @@ def test_rescaling_alone_keeps_the_posterior_of_the_slab(link, k):
     se = levels.std(axis=0, ddof=1) / np.sqrt(walkers)
     assert (np.abs(levels.mean(axis=0) - truth) < WITHIN * se).all()
     assert np.allclose(psi, half[node][:, None] * (X[:, 0] - 0.5 * X[:, 2]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("lost", [0.0, -1e-16])
+def test_covariances_that_are_singular_but_for_rounding_have_a_root(lost):
+    half = np.random.default_rng(0).standard_normal((6, 4))
+    cov = half @ half.T + lost * np.eye(6)
+    root = lower_root(cov)
+    assert np.array_equal(root, np.tril(root))
+    assert np.abs(root @ root.T - cov).max() < ROOT

@@ -213,10 +213,15 @@ def test_errors_are_larger_where_few_sets_are_far_larger():
     tallies = Tallies(4, units_of(2), 0)
     for i, sums in enumerate(tallies.new_stretch()):
         sums.passes, sums.weight[:] = 100, 100.0
-        sums.prob += 50.0 + i
+        sums.prob += np.array([50.0, 5.0]) + i
+        sums.mean += 1.0 + i
+        sums.square += 100.0
         sums.others += 1.0 + i
     usual, large = (estimate(tallies, 16, np.repeat([5, size], [94, 6]), 1.0) for size in (6, 199))
-    assert large.se.max() == pytest.approx(HEAVY[1] * usual.se.max(), rel=ROUNDING)
+    times = np.array([1.0, HEAVY[1]])  # it is not by large sets that the likelier one is in
+    assert large.se == pytest.approx(times * usual.se, rel=ROUNDING)
+    assert large.errors.mean == pytest.approx(times * usual.errors.mean, rel=ROUNDING)
+    assert large.errors.sd == pytest.approx(times * usual.errors.sd, rel=ROUNDING)
     assert large.errors.log_g == pytest.approx(HEAVY[1] * usual.errors.log_g, rel=ROUNDING)
     assert usual.agreement > 1.0
 
