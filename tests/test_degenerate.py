@@ -176,3 +176,21 @@ def test_known_noise_variance_and_constant_response():
     assert res.sigma2 == pytest.approx(2.0, rel=1e-12)
     assert (res.params.iloc[1:] == 0).all()
     assert res.bse["const"] == pytest.approx(np.sqrt(2.0 / 20), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e-160])
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_unpenalised_columns_whose_squares_are_no_floats(scale, family):
+    y, x = regression(20, 2)
+    with pytest.raises(ValueError, match=r"unpenalised column\(s\) 'x1' leave the range of floats: rescale them"):
+        BayesRidge(np.round(np.exp(y - y.max())), x * [scale, 1.0], unpenalized=[0], family=family).fit()
+
+
+@pytest.mark.parametrize("method", ["laplace", "ep"])
+def test_another_method_is_advised(method):
+    x = np.random.default_rng(2).normal(size=40)
+    data = pd.DataFrame({"x": x, "y": 2 * x, "g": np.resize(list("abcd"), 40)})
+    model = BayesRidge.from_formula("y ~ x + (1 | g)", data, family="student-t", df=4, unpenalized="fixed")
+    with pytest.raises(ValueError, match="double precision resolves") as refused:
+        model.fit(method)
+    assert ("use fit('laplace')" in str(refused.value)) == (method == "ep")

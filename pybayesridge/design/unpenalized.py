@@ -88,6 +88,9 @@ class Unpenalized:
         return np.einsum("ij,ij->j", half, half)
 
 
+DIGITS = 150
+"""Powers of ten of a column from which on squares, such as variances of its coefficient, overflow or vanish."""
+
 SMALL = 10_000
 """Up to this many rows the factorised intercept is kept: many small fits have the same number of them."""
 
@@ -109,7 +112,7 @@ def factorize(z: FloatArray, sqrt_w: FloatArray | None, names: Sequence[str], co
     Raises
     ------
     ValueError
-        If a column is a combination of the others.
+        If a column is a combination of the others, or far too large or small.
     """
     n, k = z.shape
     if k == 1 and constant == 0 and sqrt_w is None and n <= SMALL and (z == 1.0).all():
@@ -149,6 +152,10 @@ def _factorize(z: FloatArray, sqrt_w: FloatArray | None, names: Sequence[str], c
             f"unpenalised column(s) {listed} are linear combinations of the other unpenalised columns: "
             "leave them out, or let them be penalised"
         )
+    far = np.flatnonzero(np.abs(np.log10(size)) > DIGITS)
+    if far.size:
+        listed = ", ".join(repr(names[i]) for i in far[:5])
+        raise ValueError(f"the squares of unpenalised column(s) {listed} leave the range of floats: rescale them")
     # Undo the reordering: Q R P' has upper triangular R only in the sorted order, so refactorise P R.
     r_full = np.empty((k, k))
     r_full[:, order] = r * size[order]

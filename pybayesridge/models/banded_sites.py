@@ -77,9 +77,10 @@ def solved(
     try:
         found = entry.find(problem, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
     except FloatingPointError as error:
+        instead = ", or use fit('laplace')" if chosen.solver == "ep" else ""
         raise ValueError(
             "what some rows say outweighs the others by more than double precision resolves: look for rows with "
-            "a very large count, weight or exposure, or use fit('laplace')"
+            f"a very large count, weight or exposure{instead}"
         ) from error
     of_columns = _of_columns(model)
     separated = found.separates(of_columns)
