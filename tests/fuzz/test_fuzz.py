@@ -21,13 +21,24 @@ SHARES = {**SHARE, "formulas": 5, "yes-no": 20, "bands": 50}
 KERNELS = 10.0
 """Margin over what is allowed: problems at its edge pass it with the kernels of one processor and not of another."""
 
-SAMPLED = ("sets", "yes-no-sets")
-"""Kinds that sample, and take long: ordinarily there are a tenth of them, of the others a half."""
+LONG = ("sets", "yes-no-sets", "responses")
+"""Kinds that take long: ordinarily there are a tenth of them, of the others a half."""
 
 CASES = [
     (kind, start)
-    for kind in ("ridge", "selection", "files", "formulas", "entrances", "yes-no", "sets", "yes-no-sets", "bands")
-    for start in share(range(0, COUNT, CHUNK), 10 if kind in SAMPLED else 2)
+    for kind in (
+        "ridge",
+        "selection",
+        "files",
+        "formulas",
+        "entrances",
+        "yes-no",
+        "sets",
+        "yes-no-sets",
+        "bands",
+        "responses",
+    )
+    for start in share(range(0, COUNT, CHUNK), 10 if kind in LONG else 2)
 ]
 
 
