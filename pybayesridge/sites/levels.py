@@ -161,11 +161,11 @@ class Levels:
         which = np.repeat(np.arange(start.size), np.diff(np.r_[start, level.size]))
         values, columns = [each.toarray()[:, level[start]] for each in own], k + columns[:, level[start]]
         away = np.hstack(values) - space.rows[:, columns.ravel()]
-        taken = np.linalg.lstsq(space.rows[:, :k], away, rcond=None)[0]
+        taken = np.asarray(np.linalg.lstsq(space.rows[:, :k], away, rcond=None)[0], dtype=np.float64)
         others = np.setdiff1d(np.arange(space.rows.shape[1]), columns)
         inverse = pinvh(blas.product(space.rows, space.rows, transpose_a=True))
         value = np.column_stack([each[order, which] for each in values])
-        return cls(term, order, start, which, value, columns, others, taken.reshape(k, *columns.shape), inverse)
+        return cls(term, order, start, which, value, columns, others, taken.reshape((k, *columns.shape)), inverse)
 
     def blocks(self) -> tuple[IntArray, FloatArray]:
         """Rows of each level (G, M), among the ordered ones, and 0 where there are fewer, else 1."""
@@ -189,14 +189,13 @@ def _by_levels(levels: Levels, node: Approximation, own: BandsAt, likelihood: Li
     raised = np.maximum(node.sites.precision, 0.0)
     sites = Sites(raised, node.sites.shift + (raised - node.sites.precision) * node.mean)
     middle, root = given.others_of(combine(rows, sites))
+    found: Moments | None = None
     for past in range(ROUNDS):
         found = given.moments(middle, root)
-        if found is None:
-            return None
-        if found.effective >= SPREAD_OUT and (past or middle.size <= len(RULES)):
+        if found is None or (found.effective >= SPREAD_OUT and (past or middle.size <= len(RULES))):
             break
         middle, root = found.middle, found.root
-    if not found.effective >= LEAST_EFFECTIVE:
+    if found is None or not found.effective >= LEAST_EFFECTIVE:
         return None
     fitted = matched(given, raised, found.variance)
     if fitted is None or not fitted.change <= ROUGH:
@@ -431,7 +430,8 @@ class Planes:
     def of(cls, given: Given, middle: FloatArray, root: FloatArray) -> Planes | None:
         """Where the other coefficients have this mean (m,) and this root (m, m) of their covariance."""
         bend = given.likelihood.largest_curvature()[:, None, None] * given.value[:, :, None] * given.value[:, None]
-        half = np.linalg.cholesky(np.eye(2) + np.add.reduceat(bend, given.levels.start))
+        total = np.eye(2) + np.add.reduceat(bend, given.levels.start)
+        half = np.asarray(np.linalg.cholesky(total), dtype=np.float64)
         areas = OF_PAIRS**2 / (half[:, 0, 0] * half[:, 1, 1])
         sizes = np.diff(np.r_[given.levels.start, given.levels.which.size])
         if not (np.pi * EDGE**2 / areas) @ sizes <= MOST_PAIRS:

@@ -253,6 +253,14 @@ class Likelihood(RowSites):
     def rows(self, which: IntArray) -> Self:
         """The likelihood of some of the rows."""
 
+    def sums(self, eta: FloatArray, rows: IntArray, more: FloatArray, first: IntArray) -> FloatArray:
+        """Sums of the log likelihoods of some rows (E,) in turn, those from each of `first` (T,) on together, (S, T).
+
+        At linear predictors (S, n) to which `more` (E,) is added.
+        """
+        out: FloatArray = np.add.reduceat(self.rows(rows).values(eta[:, rows] + more), first, axis=1)
+        return out
+
     def without_rows(self) -> Self:
         """The likelihood of none of the rows: the mean and the latent variance are all that is left of it."""
         return self.rows(np.empty(0, dtype=np.intp))

@@ -215,11 +215,7 @@ class StudentT(Likelihood):
         return out
 
     def sums(self, eta: FloatArray, rows: IntArray, more: FloatArray, first: IntArray) -> FloatArray:
-        """Sums of the log densities of some rows (E,) in turn, those from each of `first` (T,) on together, (S, T).
-
-        At linear predictors (S, n) to which `more` (E,) is added. Of rows that count once the logarithm is taken of
-        their product, unless this may overflow.
-        """
+        """By the logarithm of the product of rows that count once, unless this may overflow."""
         scale, sizes = self.sigma * np.sqrt(self.df), np.diff(np.r_[first, rows.size])
         z = ((self.y - eta) / scale)[:, rows]
         z -= more / scale
@@ -227,7 +223,7 @@ class StudentT(Likelihood):
         z += 1.0
         # Infinite degrees of freedom have no such product.
         if (self.copies != 1.0).any() or not 0.0 < np.log(z.max(initial=1.0)) * sizes.max(initial=0) < LARGEST:
-            return np.add.reduceat(self.rows(rows).values(eta[:, rows] + more), first, axis=1)
+            return Likelihood.sums(self, eta, rows, more, first)
         out: FloatArray = sizes * self._top() - 0.5 * (self.df + 1.0) * np.log(np.multiply.reduceat(z, first, axis=1))
         return out
 
