@@ -11,6 +11,7 @@ from scipy.special import logsumexp, softmax
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray
 from pybayesridge.bands.lattice import Lattice
+from pybayesridge.bands.mixed import independent
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.mixed_sampled import SampledPoints
 from pybayesridge.ridge.prior import BetaPrime
@@ -54,6 +55,9 @@ ROUNDS = 4
 PASSES, FAR_SHAPE = 4, 1.0
 """Where the most probable value of a further parameter is so far from that for which the variances were located, both
 are located again, at most so many times."""
+
+GUESSES = 2
+"""So often the further parameter is guessed before that."""
 
 LITTLE, HALF = 2e-5, 0.5
 """Where values of a further parameter are mixed, the least likely nodes of each are left out: about so much weight of
@@ -130,7 +134,7 @@ def located(
 ) -> Located:
     """Where the variances and the likelihood's further parameter are, searched from where another form has them."""
     shapes = _prior_of(seen.likelihood)
-    start = seen.likelihood.first_shape() if like is None else like.top
+    start = _first_shape(seen) if like is None else like.top
     start = float(np.clip(start, shapes.low, shapes.high))
     near = like
     for _ in range(PASSES):
@@ -160,6 +164,17 @@ def located(
     place = suited.settled(*asked(at_top, suited, power), tol)
     fit = summed(problem, at_top.of_shape(top), place, prior, power, tol)
     return Located(problem, prior, power, tol, at_top, place, top, spacing, fit)
+
+
+def _first_shape(seen: Seen) -> float:
+    """A guess of the further parameter, by what variances of about that of the latent noise leave open."""
+    shapes, start = _prior_of(seen.likelihood), seen.likelihood.first_shape()
+    # Of several modes the first that is found may be far from the others.
+    for _ in range(0 if seen.likelihood.modes_first else GUESSES):
+        own = seen.of_shape(float(np.clip(start, shapes.low, shapes.high)))
+        factors = independent(seen.space.terms, float(np.log(own.likelihood.latent_variance)))
+        start = own.likelihood.shape_near(own.at(np.zeros(1), factors).mean)
+    return start
 
 
 def _of_unit(
