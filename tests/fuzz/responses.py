@@ -26,8 +26,8 @@ from pybayesridge.sites import arrow_bands
 from tests.fuzz.compare import LIMIT, Difference, Verdict
 
 SAME = 1e-3
-"""Of means, in posterior standard deviations, of standard deviations and of penalties in logs, and of log evidence, at
-given penalties: iterations end when they change by less."""
+"""Of means, in posterior standard deviations, of logs of standard deviations, and of log evidence, at given penalties:
+iterations end when they change by less."""
 
 INTEGRATED = 0.05
 """The same where penalties are integrated out by other nodes: their error is 0.02 when they are enough."""
@@ -84,7 +84,7 @@ class Responses:
         model = BayesRidge.from_formula(formula, self.data if data is None else data, **flat, **options)
         if self.given is None:
             return model.fit(self.method)
-        lam = self.given if self.terms == "columns" else {name: self.given for name in model.bands.names}
+        lam = self.given if self.terms == "columns" else dict.fromkeys(model.bands.names, self.given)
         return model.fit("fixed", lam=lam, solver=self.method)
 
 

@@ -6,7 +6,7 @@ A failure names the command that repeats it.
 import pytest
 
 from tests.effort import share
-from tests.fuzz.__main__ import SEED, SHARE, jobs_of, run_one
+from tests.fuzz.__main__ import KINDS, SEED, SHARE, jobs_of, run_one
 from tests.fuzz.linear_algebra import ENOUGH
 
 pytestmark = pytest.mark.skipif(not ENOUGH, reason="no long double beyond double precision: no oracle")
@@ -24,22 +24,7 @@ KERNELS = 10.0
 LONG = ("sets", "yes-no-sets", "responses")
 """Kinds that take long: ordinarily there are a tenth of them, of the others a half."""
 
-CASES = [
-    (kind, start)
-    for kind in (
-        "ridge",
-        "selection",
-        "files",
-        "formulas",
-        "entrances",
-        "yes-no",
-        "sets",
-        "yes-no-sets",
-        "bands",
-        "responses",
-    )
-    for start in share(range(0, COUNT, CHUNK), 10 if kind in LONG else 2)
-]
+CASES = [(kind, start) for kind in KINDS for start in share(range(0, COUNT, CHUNK), 10 if kind in LONG else 2)]
 
 
 NEEDS = {"formulas": ("pyarrow",), "entrances": ("pyarrow", "polars")}
