@@ -26,8 +26,8 @@ from pybayesridge.sites import arrow_bands
 from tests.fuzz.compare import LIMIT, Difference, Verdict
 
 SAME = 1e-3
-"""Of means, in posterior standard deviations, of logs of standard deviations, and of log evidence, at given penalties:
-iterations end when they change by less."""
+"""Of means, in posterior standard deviations, of logs of standard deviations, and of log evidence, at given
+penalties: iterations end when they change by less."""
 
 INTEGRATED = 0.05
 """The same where penalties are integrated out by other nodes: their error is 0.02 when they are enough."""
