@@ -51,7 +51,7 @@ from pybayesridge.selection.renewed import (
 )
 from pybayesridge.selection.search import ForwardSearch
 from pybayesridge.selection.starts import Start
-from pybayesridge.selection.summits import summits, with_pairs
+from pybayesridge.selection.summits import MOST_FREE, summits, with_pairs
 from pybayesridge.selection.traces import Recorder, Trace
 from pybayesridge.selection.unseen import Unseen, unseen
 
@@ -65,11 +65,12 @@ differences from the sum over all sets are larger than stated errors (``python -
 PHASES = (4, 8, 16, 32)
 """Passes of a walker while proposals are adapted to what is known of the probabilities; they do not count."""
 
-FEWER = 2
-"""These passes are divided by this."""
+FEWER = ((MOST_FREE, 1), (np.inf, 2))
+"""These passes are divided by this, up to so many units: where there are few, sets that are seldom visited are found
+while proposals are adapted."""
 
 WEIGHTED_FEWER = ((2000, 1), (5000, 2), (np.inf, 6))
-"""And by this where rows have weights that change, up to so many units: a pass costs more then."""
+"""And by this where rows have weights that change: a pass costs more with more units."""
 
 OPTIONAL_STOPPING = 1.3
 """Errors are too small by this factor where they are small by chance: sampling stops as late as that takes."""
@@ -296,8 +297,8 @@ class Walk:
         self.steps = self.counted = 0
         self.now: Estimate | None = None
         self.chunk = 1
-        of_weighted = next(by for most, by in WEIGHTED_FEWER if problem.units.n <= most)
-        divisor = TIERED_FEWER if self.tiers else FEWER if weighted is None else of_weighted
+        fewer = FEWER if weighted is None else WEIGHTED_FEWER
+        divisor = TIERED_FEWER if self.tiers else next(by for most, by in fewer if problem.units.n <= most)
         self.phases = [max(passes // divisor, 1) for passes in PHASES]
         self.first = max(2 * sum(self.phases), 0 if self.tiers else self.least_steps // self.span)
         self.ends: list[int] = []
