@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pybayesridge.selection import sampler
 from pybayesridge.selection.enumeration import enumerate_sets
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.light import Sums, Visits, Walkers, log_sets
@@ -132,8 +133,9 @@ def test_large_sets_are_held_as_they_are():
         assert drift < HELD
 
 
-def test_sets_by_chance_set_how_often_large_ones_are_visited():
+def test_sets_by_chance_set_how_often_large_ones_are_visited(monkeypatch):
     """Without signal nearly all is by chance, and steps in large sets take longest."""
+    monkeypatch.setattr(sampler, "EASILY_RENEWED", 0.1)
     problem, rng = noise(30, 600), np.random.default_rng(1)
     grid = grid_of(problem, Given())
     walk = Walk(problem, grid, [Start(np.arange(i), 3, "given") for i in range(4)], rng, problem.d, None)
