@@ -414,14 +414,14 @@ new_columns <- function(object, newdata) {
     }
     newdata <- matrix(newdata, nrow = 1L, dimnames = list(NULL, names(newdata)))
   }
-  x <- as_columns(newdata, "newdata")
-  if (isTRUE(object$named) && !is.null(colnames(x))) {
-    absent <- setdiff(names, colnames(x))
+  if (isTRUE(object$named) && !is.null(colnames(newdata))) {
+    absent <- setdiff(names, colnames(newdata))
     if (length(absent)) {
       stop("'newdata' lacks the column(s) ", paste0("'", utils::head(absent, 5L), "'", collapse = ", "), call. = FALSE)
     }
-    x <- x[, names, drop = FALSE]
+    newdata <- newdata[, names, drop = FALSE]
   }
+  x <- as_columns(newdata, "newdata")
   if (ncol(x) != length(names)) {
     stop(sprintf("'newdata' has %d columns, but x had %d", ncol(x), length(names)), call. = FALSE)
   }

@@ -260,6 +260,8 @@ test_that("save_fit() writes what Python and read_fit() read", {
   save_fit(fit, file)
   again <- read_fit(file)
   expect_close(predict(again, mtcars[1:3, ], interval = "prediction"), predict(fit, mtcars[1:3, ], interval = "prediction"), quantile_error)
+  save_fit(fits[[3]], file)
+  expect_error(predict(read_fit(file), transform(mtcars, cyl = factor(cyl))), "lacks the column\\(s\\) 'factor\\(cyl\\)6'")
   expect_error(save_fit(again, file), "you can make a copy")
   expect_error(save_fit(fits[[1]], "/nonexistent/folder/a.fit"), "no folder")
   expect_error(save_fit(1, file), "'object' must be a fit")
