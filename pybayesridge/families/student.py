@@ -70,7 +70,8 @@ class StudentFamily(Family):
     null: ClassVar[str] = "median"
     own: ClassVar[tuple[str, ...]] = ("loo_absolute_error",)
     instead: ClassVar[str] = (
-        "use BayesRidge, which takes df, without selection, or family='gaussian', on which outliers have influence"
+        "use BayesRidge without selection, which also takes df, or family='gaussian', on which outliers have "
+        "influence"
     )
     responses: ClassVar[str] = "numbers with outliers"
 
