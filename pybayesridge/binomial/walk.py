@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import qr
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.augmentation import Augmented, AugmentedProblem, problem_given
@@ -284,8 +285,8 @@ class BinaryWalk(Walk):
 def lower_root(cov: FloatArray) -> FloatArray:
     """A lower triangular L with ``L L' = cov``, which may be singular but for rounding."""
     try:
-        root: FloatArray = np.linalg.cholesky(cov)
+        return np.asarray(np.linalg.cholesky(cov), dtype=np.float64)
     except np.linalg.LinAlgError:
         value, axes = np.linalg.eigh(cov)
-        root = np.linalg.qr((axes * np.sqrt(np.maximum(value, 0.0))).T, mode="r").T
-    return root
+        upper = qr((axes * np.sqrt(np.maximum(value, 0.0))).T, mode="r", check_finite=False)[0]
+        return np.asarray(upper.T, dtype=np.float64)
