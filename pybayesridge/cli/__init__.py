@@ -35,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except SystemExit:  # of --help; what follows imports what help does not need
+        raise
     except _errors_of_input() as error:
         if _is_broken_pipe(error):
             _forget_stdout()
