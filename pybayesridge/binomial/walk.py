@@ -31,6 +31,7 @@ from pybayesridge.selection.light import Visits, Weighted, tabulate
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.sampler import Progress, Walk, later
 from pybayesridge.selection.starts import Start
+from pybayesridge.selection.traces import Trace
 
 REDRAW_EVERY = 32
 """Light moves between two draws of the auxiliary variables."""
@@ -49,6 +50,11 @@ RESCALINGS = 4
 FEWEST_DRAWS = 1000
 """Independent draws that the means of unpenalised coefficients, and of those that are likely in, are worth where
 sampling stops."""
+
+EARLY = 1.2
+"""Errors are stated so many times as large, since walks go on until they are smaller by `sampler.OPTIONAL_STOPPING`
+anyway. Over ten seeds of two problems the root mean squares of differences in errors were 0.7 to 1.3 without it; the
+largest were those of standard deviations, which rest on long tails."""
 
 LIKELY = 0.5
 
@@ -275,6 +281,10 @@ class BinaryWalk(Walk):
         last_first = order[::-1]
         root = lower_root(cov[np.ix_(last_first, last_first)])[::-1, ::-1].astype(np.float64)
         self.kept.add(WalkState(self.kept.step, i, units, columns[columns < d], node, mean[order], root))
+
+    def _inflation(self, trace: Trace) -> float:
+        """What errors are multiplied by at the end."""
+        return EARLY
 
     def forget(self) -> None:
         """Drop the states so far."""

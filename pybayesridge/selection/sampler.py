@@ -530,6 +530,10 @@ class Walk:
         moments = found.prob, found.mean[:d], found.var[:d]
         return unseen(self._neighbours(), self.grid, trace, *moments, found.effective, self.summits)
 
+    def _inflation(self, trace: Trace) -> float:
+        """What errors are multiplied by at the end, at most `OPTIONAL_STOPPING`."""
+        return OFTEN_VISITED if self.evens and is_heavy(trace.sizes) else 1.0
+
     def finished(self, converged: bool, interrupted: bool) -> Run:
         """Collect the results."""
         if interrupted and self.tiers:
@@ -539,8 +543,7 @@ class Walk:
         limited = self.walkers.counts()[1]
         trace = self.recorder.after(self.lead)
         tabulate(self.grid, np.unique(trace.sizes))
-        if self.evens and is_heavy(trace.sizes):
-            found = inflated(found, OFTEN_VISITED)
+        found = inflated(found, self._inflation(trace))
         found = with_unseen(found, self._unseen(found, trace), self.problem.units)
         return Run(found, trace, self.steps, converged, interrupted, limited, drift)
 
