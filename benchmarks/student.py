@@ -27,7 +27,7 @@ NAME = "student"
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
 LEVELS = (0.5, 0.9, 0.95)
 """Probabilities of the intervals."""
-SETTINGS = {f"{method}, n = {n}, p = {p}": (method, n, p, sets) for method, n, p, sets in (("ep", 60, 5, 500),)}
+SETTINGS = {f"{method}, n = {n}, p = {p}": (method, n, p, sets) for method, n, p, sets in (("ep", 60, 5, 150),)}
 QUICK = {"laplace, n = 30, p = 2": ("laplace", 30, 2, 3)}
 QUANTITIES = ("coefficients", "sigma", "df")
 
