@@ -58,10 +58,10 @@ def with_progress(options: SelectionOptions, show: Show | None) -> SelectionOpti
 
 def longer(estimate: Estimate, mcse: float) -> float:
     """How many times as long the walk has to be as it is, if variances fall as it grows."""
-    error = float(estimate.se.max(initial=0.0)) * OPTIONAL_STOPPING / mcse
+    error = float(estimate.se.max(initial=0.0)) / mcse
     mean = estimate.mean_error / allowed_mean_error(mcse)
     apart = (estimate.agreement**2 - 1.0) / (AGREEMENT**2 - 1.0)
-    return max(error**2, mean**2, apart, FEWEST_DRAWS / estimate.effective)
+    return max((OPTIONAL_STOPPING * max(error, mean)) ** 2, apart, FEWEST_DRAWS / estimate.effective)
 
 
 def duration(seconds: float) -> str:

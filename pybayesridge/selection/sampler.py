@@ -247,7 +247,7 @@ def _precise(now: Estimate, mcse: float) -> bool:
         float(now.se.max(initial=0.0)) <= mcse / OPTIONAL_STOPPING
         and now.agreement <= AGREEMENT
         and now.effective >= FEWEST_DRAWS
-        and now.mean_error <= allowed_mean_error(mcse)
+        and now.mean_error <= allowed_mean_error(mcse) / OPTIONAL_STOPPING
     )
 
 
