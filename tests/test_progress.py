@@ -181,7 +181,7 @@ def test_the_time_left_is_that_of_what_takes_longest(monkeypatch):
     assert texts[2].endswith(", about 20 s left")
     assert "left" not in texts[3]
     assert options.longer(estimate(0.0, agreement=np.sqrt(1 + 3 * (AGREEMENT**2 - 1))), 0.01) == pytest.approx(3)
-    assert options.longer(estimate(0.0, mean_error=0.2), 0.01) == pytest.approx(4)
+    assert options.longer(estimate(0.0, mean_error=0.2 / OPTIONAL_STOPPING), 0.01) == pytest.approx(4)
     assert options.longer(estimate(0.0, effective=100.0), 0.01) == pytest.approx(4)
     limited = options.with_progress(replace(asked, maxiter=2000), texts.append).progress
     now[0] += 10.0
