@@ -279,3 +279,14 @@ def test_the_rootogram_has_the_numbers_of_the_table(whole, tmp_path):
         ax.figure.canvas.draw()
     pytest.importorskip("jinja2")
     assert "scale of square roots" in res.report(tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_values_that_are_called_like_statistics(whole):
+    """A category named "frequencies" is drawn as one, and one named "mean" does not stand for the mean."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    grades = whole["grade"].cat.rename_categories({"D": "frequencies", "C": "mean"})
+    res = BayesRidge.from_formula("grade ~ a", whole.assign(grade=grades), family="ordinal").fit()
+    ax = res.plot_ppc(draws=50, ax=figure().subplots())
+    assert [bar.get_height() for bar in ax.containers[0]] == grades.value_counts(sort=False).tolist()
+    with pytest.raises(ValueError, match="'mean' names a statistic and a value of the response"):
+        res.ppc(["mean", "frequencies"], draws=50)

@@ -22,6 +22,9 @@ from pybayesridge.compiled.library import library
 TERMS = ((30.0, 6.0, 6), (2.0, 12.0, 16), (0.0, np.inf, 64))
 """From so large a b, and up to so large a |c|, so many terms of the sum are drawn one by one: the first that fits."""
 
+LARGEST = 1e100
+"""From this |c| on there are no draws: powers of it overflow."""
+
 SMALL = 0.05
 """Below this |c| the moments are by their series, where the closed form of the variance cancels."""
 
@@ -85,7 +88,9 @@ def _by_so_many(b: FloatArray, c: FloatArray, terms: int, rng: np.random.Generat
 
 
 def _by_rejection(c: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw PG(1, c), in compiled code."""
+    """Draw PG(1, c), in compiled code, whose loops do not end where c is no number, or its square infinite."""
+    if not (np.abs(c) < LARGEST).all():
+        raise ValueError("a linear predictor leaves the range of floats: rescale the columns, or look for outliers")
     c, out = np.ascontiguousarray(c), np.empty(c.size)
     random = rng.integers(0, 2**64, 4, dtype=np.uint64)
     library().polya_gamma(c.ctypes.data, c.size, random.ctypes.data, out.ctypes.data)

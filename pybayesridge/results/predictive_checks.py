@@ -204,7 +204,13 @@ def replicated_statistics(
     if FREQUENCIES in functions and functions[FREQUENCIES] is _in_whole_numbers:
         first = next(parts)
         counted = _frequencies(res.model.distribution, y, first)
-        functions = {name: each for name, each in functions.items() if name != FREQUENCIES} | counted
+        functions = {name: each for name, each in functions.items() if name != FREQUENCIES}
+        twice = sorted(functions.keys() & counted.keys())
+        if twice:
+            raise ValueError(
+                f"{listed(twice)} names a statistic and a value of the response: ask for {FREQUENCIES!r} alone"
+            )
+        functions |= counted
         parts = chain([first], parts)
     observed = {name: float(_value(name, function, y[None])[0]) for name, function in functions.items()}
     out: dict[str, list[FloatArray]] = {name: [] for name in functions}

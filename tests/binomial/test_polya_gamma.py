@@ -94,3 +94,9 @@ def test_rows_keep_their_own_law():
     drawn = polya_gamma(b, c, rng).reshape(-1, 4)
     mean, variance = moments(b[:4], c[:4])
     assert np.abs((drawn.mean(axis=0) - mean) / np.sqrt(variance / 5000)).max() < Z
+
+
+@pytest.mark.parametrize("c", [np.nan, np.inf, -1e200])
+def test_what_has_no_draws_is_refused(c):
+    with pytest.raises(ValueError, match="leaves the range of floats"):
+        polya_gamma(np.ones(2), np.array([0.3, c]), np.random.default_rng(0))

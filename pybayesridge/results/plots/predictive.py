@@ -86,7 +86,7 @@ def plot_ppc(
         of = next(iter(functions))
         count = positive_int("draws", STATISTICS if draws is None else draws)
         observed, found = replicated_statistics(res, functions, count, rng, i, "plot_ppc")
-        if of not in found:
+        if of == FREQUENCIES and not callable(stat):
             rows = np.array(list(observed.values()))
             title = f"{name}: rows with each value, observed and in {count:,} replicated responses"
             counts = np.column_stack(list(found.values()))
